@@ -1,0 +1,44 @@
+//! The CustomResourceDefinitions, made from the types.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
+use crate::{Plugin, Provision, RemoteClaim, RemoteCluster, StepRecord};
+
+/// All definitions, in the order of their names.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![Plugin::crd(), Provision::crd(), RemoteClaim::crd(), RemoteCluster::crd(), StepRecord::crd()]
+}
+
+/// All definitions as one YAML stream.
+///
+/// # Errors
+/// If a definition cannot be written as YAML, which would be a bug of this crate.
+pub fn crds_yaml() -> Result<String, String> {
+    let mut text = String::new();
+    for crd in crds() {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&crd).map_err(|error| error.to_string())?);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_in_the_category_and_has_an_age_column() {
+        for crd in crds() {
+            assert_eq!(crd.spec.names.categories.as_deref(), Some(&["chandlery".to_owned()][..]), "{}", crd.spec.names.kind);
+            let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap_or_default();
+            assert!(columns.iter().any(|c| c.name == "Age"), "{}", crd.spec.names.kind);
+        }
+    }
+
+    #[test]
+    fn the_yaml_is_read_back_as_it_was() {
+        let documents: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&crds_yaml().unwrap()).unwrap();
+        assert_eq!(documents, crds());
+    }
+}
