@@ -36,7 +36,7 @@ pub trait Ledger: Send + Sync {
     /// Stores what the step is about to be run with, in this phase.
     async fn begin(&self, phase: Phase, receipt: Receipt) -> Result<(), Setback>;
     /// To be called before anything is written to the cluster of this identity: enters the objects about to be written and
-    /// stamps the receipt as used. Objects already entered stay as they are.
+    /// stamps the receipt as used.
     async fn intend(&self, cluster_identity: &str, entries: Vec<Entry>) -> Result<(), Setback>;
     /// Notes what became known of an object; durable with the next write.
     fn observe(&self, entry: Entry);
@@ -55,6 +55,8 @@ pub trait Scope: ClusterAccess {
     fn named(&self) -> Vec<ObjectRef>;
     /// All objects the call read or wrote, with the version last seen.
     fn seen(&self) -> Vec<Watched>;
+    /// These objects as to be watched: those the grant lets the plugin read, with the version last seen.
+    async fn watched(&self, targets: Vec<ObjectRef>) -> Vec<Watched>;
     /// Takes these entries away as the inventory says (delete what was made, withdraw from what was joined), in the order
     /// of undoing, each seen gone before the next that may depend on it. Strikes what is gone off the ledger.
     async fn take_away(&self, entries: Vec<Entry>) -> Result<TakenAway, Setback>;

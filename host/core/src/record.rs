@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::class::{Class, Setback};
 use crate::{Digest, ObjectRef, StepName, Uid};
 
 /// Most objects that one step may own. At some 170 bytes an entry this stays within what etcd takes as one object.
@@ -139,6 +140,47 @@ pub struct Record {
 }
 
 impl Record {
+    /// Enters objects about to be written to the cluster of this identity. An entry that is there is replaced only where it
+    /// speaks of another object of the name. Tells whether anything changed.
+    ///
+    /// # Errors
+    /// A setback `InventoryFull` beyond [`LARGEST_INVENTORY`]; then nothing is entered.
+    pub fn enter(&mut self, cluster_identity: &str, entries: Vec<Entry>) -> Result<bool, Setback> {
+        let place: std::collections::HashMap<ObjectRef, usize> =
+            self.inventory.iter().enumerate().map(|(at, entry)| (entry.object.clone(), at)).collect();
+        let fresh = entries.iter().filter(|entry| !place.contains_key(&entry.object)).count();
+        if self.inventory.len() + fresh > LARGEST_INVENTORY {
+            return Err(Setback::new(Class::UserFix, "InventoryFull", format!("a step may own {LARGEST_INVENTORY} objects; divide it into several")));
+        }
+        let mut changed = false;
+        if self.receipt.cluster_identity.is_empty() {
+            self.receipt.cluster_identity = cluster_identity.to_owned();
+            changed = true;
+        }
+        for entry in entries {
+            match place.get(&entry.object).and_then(|at| self.inventory.get_mut(*at)) {
+                Some(known) if *known == entry => {}
+                Some(known) => {
+                    *known = entry;
+                    changed = true;
+                }
+                None => {
+                    self.inventory.push(entry);
+                    changed = true;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Notes what became known of an object; its wave stays.
+    pub fn observe(&mut self, entry: Entry) {
+        match self.inventory.iter_mut().find(|known| known.object == entry.object) {
+            Some(known) => *known = Entry { wave: known.wave, ..entry },
+            None => self.inventory.push(entry),
+        }
+    }
+
     /// Whether anything may have been written to the cluster under this record.
     pub fn is_used(&self) -> bool {
         !self.receipt.cluster_identity.is_empty() || !self.inventory.is_empty()

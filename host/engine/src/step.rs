@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use chandlery_core::claim::Purpose;
-use chandlery_core::cluster::Watched;
 use chandlery_core::ports::{Call, Entered, Ledger, Ports, Scope, TakenAway};
 use chandlery_core::record::{Entry, Phase, Receipt, Record};
-use chandlery_core::task::{Done, Export, Outcome, Wait};
+use chandlery_core::task::{Done, Export, Outcome};
 use chandlery_core::{Class, ObjectRef, Setback};
 
 use crate::compile::Node;
@@ -98,7 +97,9 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
     let row = match outcome {
         Outcome::Yield(wait) => {
             ledger.settle(Phase::Provisioning, record.outputs, wait.memory.clone()).await?;
-            yielded(node, &wait, scope.as_ref())
+            let (watch, after) = (scope.watched(bounded(wait.watch)).await, wait.after);
+            let row = StepRow::held_up(name, on, false, Setback::new(Class::Wait, wait.reason, wait.message));
+            StepRow { watch, after, ..row }
         }
         Outcome::Done(done) => settle_done(node, done, scope.as_ref(), &ledger).await?,
     };
@@ -127,11 +128,8 @@ async fn settle_done(node: &Node, done: Done, scope: &dyn Scope, ledger: &Arc<dy
     let mut row = done_row(node, &ledger.record());
     row.tried = true;
     row.watch = scope.seen();
-    for target in done.watch {
-        if !row.watch.iter().any(|w| w.target == target) {
-            row.watch.push(Watched { target, seen: None });
-        }
-    }
+    let more: Vec<ObjectRef> = done.watch.into_iter().filter(|target| !row.watch.iter().any(|w| w.target == *target)).collect();
+    row.watch.extend(scope.watched(bounded(more)).await);
     Ok(row)
 }
 
@@ -143,19 +141,10 @@ fn done_row(node: &Node, record: &Record) -> StepRow {
     }
 }
 
-fn yielded(node: &Node, wait: &Wait, scope: &dyn Scope) -> StepRow {
-    let seen = scope.seen();
-    let watch = wait
-        .watch
-        .iter()
-        .take(chandlery_core::task::WATCHED)
-        .map(|target| {
-            let known = seen.iter().find(|w| w.target == *target);
-            known.cloned().unwrap_or_else(|| Watched { target: target.clone(), seen: None })
-        })
-        .collect();
-    let row = StepRow::held_up(&node.name, &node.on, false, Setback::new(Class::Wait, wait.reason.clone(), wait.message.clone()));
-    StepRow { watch, after: wait.after, ..row }
+/// As many objects as a yield may have watched; what is beyond is polled.
+fn bounded(mut targets: Vec<ObjectRef>) -> Vec<ObjectRef> {
+    targets.truncate(chandlery_core::task::WATCHED);
+    targets
 }
 
 /// Takes one step away as its receipt says. The row is `Done` once nothing of it is left, its claim and record included.
@@ -198,8 +187,7 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
             Ok(Outcome::Done(_)) => ledger.settle(Phase::Emptying, None, None).await?,
             Ok(Outcome::Yield(wait)) => {
                 ledger.settle(Phase::Deprovisioning, record.outputs, wait.memory.clone()).await?;
-                let seen = scope.seen();
-                let watch = wait.watch.iter().map(|t| seen.iter().find(|w| w.target == *t).cloned().unwrap_or_else(|| Watched { target: t.clone(), seen: None })).collect();
+                let watch = scope.watched(bounded(wait.watch)).await;
                 let row = StepRow::held_up(&name, target.name(), true, Setback::new(Class::Wait, wait.reason, wait.message));
                 return Ok(StepRow { watch, after: wait.after, inventory: record.inventory.len(), ..row });
             }

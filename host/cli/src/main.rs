@@ -1,0 +1,2 @@
+//! The `chandlery` binary.
+fn main() {}

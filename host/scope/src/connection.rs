@@ -1,0 +1,137 @@
+//! One client to one cluster: built field by field from what was judged, its own retries off, its writes behind the fence.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use chandlery_core::cluster::Facts;
+use kube::client::ClientBuilder;
+use kube::{Client, Config};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::discovery::Discovery;
+use crate::fence::{FenceLayer, WriteFence};
+use crate::kubeconfig::{Credential, RemoteEndpoint};
+
+/// How long a TCP and TLS handshake may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Requests on the wire to one cluster at the same time: one slow cluster holds no more than this.
+const CONCURRENT_REQUESTS: usize = 32;
+
+/// Why no client could be built. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The address is not one.
+    #[error("{0} is not a server address")]
+    Address(String),
+    /// Certificates or keys are not usable.
+    #[error("the credential or certificate authority cannot be used")]
+    Credential(#[source] Box<kube::Error>),
+}
+
+/// What is asked of a cluster once per connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) version: String,
+}
+
+/// A client to one cluster, and what was learnt of it.
+pub struct Connection {
+    pub(crate) client: Client,
+    pub(crate) discovery: Discovery,
+    pub(crate) permits: Semaphore,
+    pub(crate) learnt: OnceCell<Identity>,
+    id: u64,
+    host: String,
+    port: u16,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Connection {
+    fn new(client: Client, host: String, port: u16) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            discovery: Discovery::default(),
+            permits: Semaphore::new(CONCURRENT_REQUESTS),
+            learnt: OnceCell::new(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            host,
+            port,
+        })
+    }
+
+    /// Tells connections of this process apart.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Host part of the endpoint, IPv6 without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Port of the endpoint.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The client itself, for reads and watches of the host's own.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Facts of the cluster under a name, with the identity that was just read.
+    pub(crate) fn facts(&self, name: &str, identity: String, version: String, path: Vec<String>) -> Facts {
+        Facts { name: name.to_owned(), identity, host: self.host.clone(), port: self.port, version, path }
+    }
+}
+
+/// A connection to a remote, by a kubeconfig that was judged.
+///
+/// # Errors
+/// [`ConnectionError`]; nothing was sent.
+pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
+    let uri: http::Uri = endpoint.server.as_str().parse().map_err(|_| ConnectionError::Address(endpoint.server.to_string()))?;
+    let mut config = Config::new(uri);
+    config.root_cert = match &endpoint.certificate_authority {
+        None => None,
+        Some(pem) => Some(certificates(pem)),
+    };
+    config.tls_server_name = endpoint.tls_server_name.clone();
+    match &endpoint.credential {
+        Credential::Token(token) => config.auth_info.token = Some(token.clone().into()),
+        Credential::Certificate { certificate, key } => {
+            use base64::Engine as _;
+            let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+            config.auth_info.client_certificate_data = Some(encode(certificate));
+            config.auth_info.client_key_data = Some(encode(key).into());
+        }
+    }
+    connect_config(config, fence)
+}
+
+/// A connection by a kube configuration: for the hub, whose configuration is the daemon's own.
+///
+/// # Errors
+/// [`ConnectionError`]; nothing was sent.
+pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
+    // kube's own retry sends a create again whose answer was lost, and sleeps as long as a server asks: see `wire`.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = None;
+    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let port = config.cluster_url.port_u16().unwrap_or(443);
+    let client = ClientBuilder::try_from(config)
+        .map_err(|error| ConnectionError::Credential(Box::new(error)))?
+        .with_layer(&FenceLayer(fence.clone()))
+        .build();
+    Ok(Connection::new(client, host, port))
+}
+
+/// The DER content of each certificate in a PEM text.
+fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| der.to_vec()).collect()
+}

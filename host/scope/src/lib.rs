@@ -1,0 +1,34 @@
+//! Clusters. Everything that reaches an API server of a remote passes `guard`, then `effects`, then `answers`.
+//!
+//! A [`ClusterScope`] is one cluster for one call of one step: it checks the grant on every act, enters what is about to be
+//! written in the ledger first, and turns answers into decisions. [`Remotes`] gives scopes out: it takes the step's claim,
+//! reads the credential by its own strict type, and checks that the cluster is still the one it was. [`RecordStore`] keeps
+//! the ledgers, [`Watches`] tells when what a step named has changed. Knows kube, and no WebAssembly.
+
+mod answers;
+pub mod claims;
+mod connection;
+mod discovery;
+mod effects;
+mod fence;
+mod guard;
+pub mod kubeconfig;
+mod memory;
+mod records;
+mod remotes;
+mod scope;
+mod undo;
+mod watches;
+mod wire;
+
+pub use answers::Answer;
+pub use claims::{ClaimStore, InstanceIdentity};
+pub use connection::{Connection, ConnectionError, connect, connect_config};
+pub use discovery::Served;
+pub use fence::WriteFence;
+pub use kubeconfig::{KubeconfigError, RemoteEndpoint};
+pub use memory::MemoryLedger;
+pub use records::RecordStore;
+pub use remotes::{Hub, Remotes, Sight, StepContext, facts_of};
+pub use scope::{ClusterScope, ScopeOptions};
+pub use watches::{Subscriber, Watches};

@@ -1,0 +1,305 @@
+//! StepRecords on the hub: every change durable before its method returns, nothing written that is there already.
+//!
+//! The leader is the only writer, so what it wrote last is what there is; where that turns out wrong (a compare-and-swap
+//! fails), the provision's records are read again before anything else is done.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use chandlery_api::{ProvisionRef, StepRecord, StepRecordSpec};
+use chandlery_core::cluster::REQUEST_TIMEOUT;
+use chandlery_core::names::FINALIZER;
+use chandlery_core::ports::{Ledger, Records};
+use chandlery_core::record::{Entry, Phase, Receipt, Record};
+use chandlery_core::{Class, ObjectRef, Setback, Uid};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::fence::Fenced;
+
+/// Label with the UID of the provision, on StepRecords and RemoteClaims.
+pub(crate) const PROVISION_LABEL: &str = "chandlery.dev/provision";
+
+/// All ledgers this process holds.
+pub struct RecordStore {
+    client: Client,
+    by_provision: Mutex<HashMap<Uid, Vec<Arc<StoredLedger>>>>,
+}
+
+impl RecordStore {
+    /// An empty store on the hub.
+    pub fn new(client: Client) -> Arc<Self> {
+        Arc::new(Self { client, by_provision: Mutex::default() })
+    }
+
+    /// The records of one provision, as the engine wants them.
+    pub fn of(self: &Arc<Self>, namespace: &str, name: &str, uid: &Uid) -> ProvisionRecords {
+        ProvisionRecords { store: self.clone(), namespace: namespace.to_owned(), name: name.to_owned(), uid: uid.clone() }
+    }
+
+    /// Drops what is held of a provision: the next pass reads it again.
+    pub fn forget(&self, uid: &Uid) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uid, Vec<Arc<StoredLedger>>>> {
+        self.by_provision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The records of one provision.
+pub struct ProvisionRecords {
+    store: Arc<RecordStore>,
+    namespace: String,
+    name: String,
+    uid: Uid,
+}
+
+impl ProvisionRecords {
+    fn api(&self) -> Api<StepRecord> {
+        Api::namespaced(self.store.client.clone(), &self.namespace)
+    }
+
+    fn ledger(&self, object: StepRecord) -> Arc<StoredLedger> {
+        let StepRecord { metadata, spec } = object;
+        Arc::new(StoredLedger {
+            api: self.api(),
+            store: Arc::downgrade(&self.store),
+            provision: ProvisionRef { name: self.name.clone(), uid: self.uid.to_string() },
+            provision_uid: self.uid.clone(),
+            state: Mutex::new(State { metadata, durable: spec.record.clone(), record: spec.record }),
+            writing: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    fn remember(&self, ledgers: Vec<Arc<StoredLedger>>) {
+        self.store.lock().insert(self.uid.clone(), ledgers);
+    }
+}
+
+#[async_trait]
+impl Records for ProvisionRecords {
+    async fn load(&self) -> Result<Vec<Arc<dyn Ledger>>, Setback> {
+        let known = self.store.lock().get(&self.uid).cloned();
+        let ledgers = match known {
+            Some(ledgers) => ledgers,
+            None => {
+                let selector = ListParams::default().labels(&format!("{PROVISION_LABEL}={}", self.uid));
+                let list = timed("the step records", self.api().list(&selector)).await?;
+                let ledgers: Vec<_> = list.items.into_iter().filter(|o| o.spec.provision.uid == self.uid.as_str()).map(|o| self.ledger(o)).collect();
+                self.remember(ledgers.clone());
+                ledgers
+            }
+        };
+        Ok(ledgers.into_iter().map(|ledger| ledger as Arc<dyn Ledger>).collect())
+    }
+
+    async fn open(&self, record: Record) -> Result<Arc<dyn Ledger>, Setback> {
+        let mut object = StepRecord::new(
+            &format!("{}.{}", self.uid, record.step),
+            StepRecordSpec { provision: ProvisionRef { name: self.name.clone(), uid: self.uid.to_string() }, record },
+        );
+        object.metadata.namespace = Some(self.namespace.clone());
+        object.metadata.labels = Some([(PROVISION_LABEL.to_owned(), self.uid.to_string())].into());
+        object.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        match timed("the step record", self.api().create(&PostParams::default(), &object)).await {
+            Ok(object) => {
+                let ledger = self.ledger(object);
+                self.store.lock().entry(self.uid.clone()).or_default().push(ledger.clone());
+                Ok(ledger)
+            }
+            Err(setback) => {
+                // Perhaps the answer was lost, perhaps another process was here: the truth is read before going on.
+                self.store.forget(&self.uid);
+                Err(setback)
+            }
+        }
+    }
+}
+
+struct State {
+    metadata: ObjectMeta,
+    /// What is on the hub.
+    durable: Record,
+    /// The same, with what was observed since.
+    record: Record,
+}
+
+/// One StepRecord on the hub.
+pub(crate) struct StoredLedger {
+    api: Api<StepRecord>,
+    store: std::sync::Weak<RecordStore>,
+    provision: ProvisionRef,
+    provision_uid: Uid,
+    state: Mutex<State>,
+    /// Held over a whole write: two writes from one version would undo each other.
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl StoredLedger {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the record and stores it, if there is anything to store.
+    async fn write(&self, change: impl FnOnce(&mut Record) -> Result<(), Setback>) -> Result<(), Setback> {
+        let _one_at_a_time = self.writing.lock().await;
+        let object = {
+            let mut state = self.state();
+            change(&mut state.record)?;
+            if state.record == state.durable {
+                return Ok(());
+            }
+            let spec = StepRecordSpec { provision: self.provision.clone(), record: state.record.clone() };
+            StepRecord { metadata: state.metadata.clone(), spec }
+        };
+        let name = object.metadata.name.clone().unwrap_or_default();
+        match timed("the step record", self.api.replace(&name, &PostParams::default(), &object)).await {
+            Ok(stored) => {
+                let mut state = self.state();
+                state.metadata = stored.metadata;
+                state.durable = object.spec.record;
+                Ok(())
+            }
+            Err(setback) => {
+                if let Some(store) = self.store.upgrade() {
+                    store.forget(&self.provision_uid);
+                }
+                Err(setback)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Ledger for StoredLedger {
+    fn record(&self) -> Record {
+        self.state().record.clone()
+    }
+
+    fn entry(&self, object: &ObjectRef) -> Option<Entry> {
+        self.state().record.inventory.iter().find(|entry| entry.object == *object).cloned()
+    }
+
+    async fn begin(&self, phase: Phase, receipt: Receipt) -> Result<(), Setback> {
+        self.write(|record| {
+            record.phase = phase;
+            record.receipt = receipt;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn intend(&self, cluster_identity: &str, entries: Vec<Entry>) -> Result<(), Setback> {
+        {
+            // Nothing new to enter is the usual case of a pass that changes nothing: what was merely observed can wait.
+            let mut state = self.state();
+            if !state.record.enter(cluster_identity, entries.clone())? {
+                return Ok(());
+            }
+        }
+        self.write(|_| Ok(())).await
+    }
+
+    fn observe(&self, entry: Entry) {
+        self.state().record.observe(entry);
+    }
+
+    fn forget(&self, object: &ObjectRef) {
+        self.state().record.inventory.retain(|entry| entry.object != *object);
+    }
+
+    async fn settle(&self, phase: Phase, outputs: Option<Value>, memory: Option<Value>) -> Result<(), Setback> {
+        self.write(|record| {
+            record.phase = phase;
+            record.outputs = outputs;
+            record.memory = memory;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn close(&self) -> Result<(), Setback> {
+        let _one_at_a_time = self.writing.lock().await;
+        let (name, uid) = {
+            let state = self.state();
+            (state.metadata.name.clone().unwrap_or_default(), state.metadata.uid.clone())
+        };
+        let outcome = remove(&self.api, &name, uid.as_deref(), None).await;
+        if let Some(store) = self.store.upgrade() {
+            match &outcome {
+                Ok(()) => {
+                    if let Some(ledgers) = store.lock().get_mut(&self.provision_uid) {
+                        ledgers.retain(|ledger| !std::ptr::eq(ledger.as_ref(), self));
+                    }
+                }
+                Err(_) => store.forget(&self.provision_uid),
+            }
+        }
+        outcome
+    }
+}
+
+/// Deletes an object of ours that bears our finalizer: deletion first, then the finalizer. Absent already is fine.
+pub(crate) async fn remove<K>(api: &Api<K>, name: &str, uid: Option<&str>, version: Option<&str>) -> Result<(), Setback>
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let parameters = DeleteParams {
+        preconditions: Some(Preconditions { uid: uid.map(str::to_owned), resource_version: version.map(str::to_owned) }),
+        ..DeleteParams::background()
+    };
+    match timed_raw(api.delete(name, &parameters)).await {
+        Ok(_) => {}
+        Err(Failed::Api(404)) => return Ok(()),
+        Err(failed) => return Err(failed.into_setback(name)),
+    }
+    // Guarded by the UID, so that a successor of the name keeps its finalizers.
+    let patch = json!({"metadata": {"uid": uid, "finalizers": null}});
+    match timed_raw(api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await {
+        Ok(_) | Err(Failed::Api(404)) => Ok(()),
+        // Another UID by now: ours is gone.
+        Err(Failed::Api(409 | 422)) => Ok(()),
+        Err(failed) => Err(failed.into_setback(name)),
+    }
+}
+
+/// Why a request of the host's own to the hub failed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Api(u16),
+    Refused(u16, String),
+    Fenced,
+    Lost(String),
+}
+
+impl Failed {
+    pub(crate) fn into_setback(self, what: &str) -> Setback {
+        match self {
+            Failed::Fenced => Setback::new(Class::Wait, "NotLeading", "this process does not hold the lease"),
+            Failed::Api(409) => Setback::new(Class::Retry, "HubConflict", format!("{what} was changed by somebody else; it is read again")),
+            Failed::Api(404) => Setback::new(Class::Retry, "HubNotFound", format!("{what} is not there")),
+            Failed::Api(code) => Setback::new(Class::Retry, "HubRefuses", format!("the hub answers {code} for {what}")),
+            Failed::Refused(code, message) => Setback::new(Class::Retry, "HubRefuses", format!("the hub answers {code} for {what}: {message}")),
+            Failed::Lost(why) => Setback::new(Class::Retry, "HubUnreachable", format!("the hub did not answer for {what}: {why}")),
+        }
+    }
+}
+
+/// A request with a deadline; kube's own has none.
+pub(crate) async fn timed_raw<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failed> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
+        Err(_) => Err(Failed::Lost(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => Err(Failed::Api(status.code)),
+        Ok(Err(kube::Error::Api(status))) => Err(Failed::Refused(status.code, chandlery_core::readiness::one_line(&status.message))),
+        Ok(Err(kube::Error::Service(inner))) if inner.downcast_ref::<Fenced>().is_some() => Err(Failed::Fenced),
+        Ok(Err(error)) => Err(Failed::Lost(chandlery_core::readiness::one_line(&error.to_string()))),
+    }
+}
+
+pub(crate) async fn timed<T>(what: &str, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Setback> {
+    timed_raw(request).await.map_err(|failed| failed.into_setback(what))
+}

@@ -1,0 +1,214 @@
+//! Taking away what an inventory shows, last written first, each seen gone before what it may depend on.
+
+use std::collections::BTreeMap;
+
+use chandlery_core::cluster::{CallError, DeletionState, Propagation, Watched};
+use chandlery_core::grant::{Grant, Verb};
+use chandlery_core::names::OWNER_ANNOTATION;
+use chandlery_core::object::{annotation, uid};
+use chandlery_core::ports::TakenAway;
+use chandlery_core::record::{Entry, Mode};
+use chandlery_core::{ObjectRef, Setback, order};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::answers::Asked;
+use crate::guard::{Admitted, Guard};
+use crate::scope::{ClusterScope, each};
+use crate::wire::{Ask, METADATA_ONLY, NoAnswer, query};
+
+/// Where one entry stands.
+enum Undone {
+    Gone,
+    Waiting(String),
+}
+
+impl ClusterScope {
+    /// Undoes entries from the highest wave down. Within a wave built-in kinds go together; an object of a custom kind is
+    /// seen gone before the next, for the next may be its controller.
+    pub(crate) async fn undo_entries(&self, entries: Vec<Entry>) -> Result<TakenAway, Setback> {
+        let mut waves: BTreeMap<u32, Vec<Entry>> = BTreeMap::new();
+        for entry in entries {
+            waves.entry(entry.wave).or_default().push(entry);
+        }
+        for (_, wave) in waves.into_iter().rev() {
+            let mut batch: Vec<Entry> = Vec::new();
+            for entry in wave.into_iter().rev() {
+                if order::is_built_in(&entry.object.gvk) {
+                    batch.push(entry);
+                    continue;
+                }
+                // A custom object after built-in ones in this order: they are asked for first, not waited for.
+                let before = self.undo_batch(std::mem::take(&mut batch)).await?;
+                let own = self.undo_batch(vec![entry]).await?;
+                if let (TakenAway::Waiting { .. }, _) | (_, TakenAway::Waiting { .. }) = (&before, &own) {
+                    return Ok(both(before, own));
+                }
+            }
+            let rest = self.undo_batch(batch).await?;
+            if rest != TakenAway::Gone {
+                return Ok(rest);
+            }
+        }
+        Ok(TakenAway::Gone)
+    }
+
+    async fn undo_batch(&self, entries: Vec<Entry>) -> Result<TakenAway, Setback> {
+        let results = each(entries, |entry| async move {
+            let result = self.undo_one(&entry).await;
+            (entry, result)
+        })
+        .await;
+        let (mut on, mut messages, mut worst) = (Vec::new(), Vec::new(), None);
+        for (entry, result) in results {
+            match result {
+                Ok(Undone::Gone) => self.ledger.forget(&entry.object),
+                Ok(Undone::Waiting(message)) => {
+                    let seen = chandlery_core::ports::Scope::seen(self).into_iter().find(|w| w.target == entry.object);
+                    on.push(seen.unwrap_or(Watched { target: entry.object.clone(), seen: None }));
+                    messages.push(message);
+                }
+                Err(error) => {
+                    let setback = error.into_setback();
+                    let message = format!("{} cannot be taken away: {}", entry.object, setback.message);
+                    worst = Some(Setback { message, ..setback });
+                }
+            }
+        }
+        match worst {
+            Some(setback) => Err(setback),
+            None if on.is_empty() => Ok(TakenAway::Gone),
+            None => Ok(TakenAway::Waiting { on, message: summary(&messages) }),
+        }
+    }
+
+    async fn undo_one(&self, entry: &Entry) -> Result<Undone, CallError> {
+        let served = match self.connection.served(&entry.object.gvk).await {
+            Ok(served) => served,
+            // With its kind every object of it is gone.
+            Err(CallError::NotFound(_)) => return Ok(Undone::Gone),
+            Err(error) => return Err(error),
+        };
+        // The host undoes what was done under a grant, whatever the grant is by now.
+        let host = Guard { grant: Grant::everything(), sealed_secrets: Vec::new(), is_hub: false };
+        let admitted = host.admit(served, &entry.object, Verb::Delete, None)?;
+        let outcome = self.undo_found(&admitted, entry).await;
+        admitted.record(&self.facts.name, outcome)
+    }
+
+    async fn undo_found(&self, admitted: &Admitted, entry: &Entry) -> Result<Undone, CallError> {
+        let object = match self.fetch(admitted, METADATA_ONLY).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Ok(Undone::Gone),
+            Err(CallError::NotFound(_)) => return Ok(Undone::Gone),
+            Err(error) => return Err(error),
+        };
+        let there = uid(&object);
+        if entry.uid.is_some() && entry.uid != there {
+            // A successor of the same name is somebody else's.
+            return Ok(Undone::Gone);
+        }
+        if annotation(&object, OWNER_ANNOTATION) != Some(&self.owner_mark) {
+            // Never came to be the step's, or was taken over: not the step's to take away.
+            return Ok(if entry.mode == Mode::Made && entry.uid.is_some() { self.delete_made(admitted, there).await? } else { Undone::Gone });
+        }
+        if Self::is_kept(&object) {
+            self.unmark(admitted).await?;
+            return Ok(Undone::Gone);
+        }
+        match entry.mode {
+            Mode::Made => self.delete_made(admitted, there).await,
+            Mode::Joined => self.withdraw(admitted, there.as_ref()).await,
+            // The write came to pass, its answer did not. Had somebody else a hand in the object, it is theirs.
+            Mode::Pending if self.is_sole_manager(&object) => self.delete_made(admitted, there).await,
+            Mode::Pending => self.withdraw(admitted, there.as_ref()).await,
+        }
+    }
+
+    async fn delete_made(&self, admitted: &Admitted, uid: Option<chandlery_core::Uid>) -> Result<Undone, CallError> {
+        let Some(uid) = uid else { return Err(CallError::Other("the cluster shows an object without a UID".into())) };
+        Ok(match self.delete_one(admitted, &uid, Propagation::Background).await? {
+            DeletionState::Gone => Undone::Gone,
+            DeletionState::Deleting(finalizers) if finalizers.is_empty() => Undone::Waiting(format!("{} is ending", admitted.target)),
+            DeletionState::Deleting(finalizers) => Undone::Waiting(format!("{} is held by {}", admitted.target, finalizers.join(", "))),
+        })
+    }
+
+    /// Whether nobody else has written to the object's own fields.
+    fn is_sole_manager(&self, object: &Value) -> bool {
+        object
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty))
+            .all(|entry| entry.get("manager").and_then(Value::as_str) == Some(&self.field_manager))
+    }
+
+    /// Withdraws the step's fields: an apply with none of them, by the same manager, for this very object.
+    async fn withdraw(&self, admitted: &Admitted, uid: Option<&chandlery_core::Uid>) -> Result<Undone, CallError> {
+        let target = &admitted.target;
+        let mut document = json!({"apiVersion": target.gvk.api_version, "kind": target.gvk.kind, "metadata": {"name": target.name}});
+        if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+            if let Some(namespace) = &target.namespace {
+                metadata.insert("namespace".into(), namespace.clone().into());
+            }
+            if let Some(uid) = uid {
+                metadata.insert("uid".into(), uid.as_str().into());
+            }
+        }
+        let manager = query(&[("fieldManager", &self.field_manager), ("force", "true")]);
+        let ask = Ask::write(Method::PATCH, format!("{}?{manager}", admitted.served.object(target)), &document)
+            .content_type("application/apply-patch+yaml")
+            .accept(METADATA_ONLY);
+        let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
+        match self.judge(admitted, "patch", &answer, Asked::Write).await {
+            Ok(()) => Ok(Undone::Gone),
+            Err(CallError::NotFound(_)) => Ok(Undone::Gone),
+            Err(CallError::Conflict(_)) if !matches!(self.fetch(admitted, METADATA_ONLY).await?, Some(object) if chandlery_core::object::uid(&object).as_ref() == uid) => Ok(Undone::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the owner mark off an object that is kept, so that another step may have it.
+    async fn unmark(&self, admitted: &Admitted) -> Result<(), CallError> {
+        let patch = json!({"metadata": {"annotations": {OWNER_ANNOTATION: null}}});
+        let ask = Ask::write(Method::PATCH, admitted.served.object(&admitted.target), &patch)
+            .content_type("application/merge-patch+json")
+            .accept(METADATA_ONLY);
+        let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
+        match self.judge(admitted, "patch", &answer, Asked::Patch).await {
+            Err(CallError::NotFound(_)) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn both(one: TakenAway, other: TakenAway) -> TakenAway {
+    match (one, other) {
+        (TakenAway::Waiting { mut on, message }, TakenAway::Waiting { on: more, message: also }) => {
+            on.extend(more);
+            TakenAway::Waiting { on, message: format!("{message}; {also}") }
+        }
+        (TakenAway::Gone, other) => other,
+        (one, TakenAway::Gone) => one,
+    }
+}
+
+fn summary(messages: &[String]) -> String {
+    let mut text = messages.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    if messages.len() > 3 {
+        text.push_str(&format!("; and {} more", messages.len() - 3));
+    }
+    text
+}
+
+/// For a sentence on what of an inventory is left behind.
+pub(crate) fn names(entries: &[Entry]) -> String {
+    let list: Vec<&ObjectRef> = entries.iter().map(|entry| &entry.object).collect();
+    let mut text = list.iter().take(20).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if list.len() > 20 {
+        text.push_str(&format!(" and {} more", list.len() - 20));
+    }
+    text
+}
