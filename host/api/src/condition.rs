@@ -26,12 +26,22 @@ pub struct State {
 impl State {
     /// A condition that is true or false.
     pub fn new(kind: &'static str, status: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind, status: Some(status), reason: reason.into(), message: message.into() }
+        Self {
+            kind,
+            status: Some(status),
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     /// A condition of which nothing is known yet.
     pub fn unknown(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind, status: None, reason: reason.into(), message: message.into() }
+        Self {
+            kind,
+            status: None,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 }
 
@@ -65,7 +75,11 @@ pub fn merge(before: &[Condition], states: &[State], generation: Option<i64>, no
 /// The API asks for `[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?`; a plugin's word may be anything.
 fn reason_word(text: &str) -> String {
     let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric()).take(64).collect();
-    if word.chars().next().is_some_and(|c| c.is_ascii_alphabetic()) { word } else { format!("Reason{word}") }
+    if word.chars().next().is_some_and(|c| c.is_ascii_alphabetic()) {
+        word
+    } else {
+        format!("Reason{word}")
+    }
 }
 
 /// Whether `Ready` is true.

@@ -7,7 +7,13 @@ use crate::{Plugin, Provision, RemoteClaim, RemoteCluster, StepRecord};
 
 /// All definitions, in the order of their names.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![Plugin::crd(), Provision::crd(), RemoteClaim::crd(), RemoteCluster::crd(), StepRecord::crd()]
+    vec![
+        Plugin::crd(),
+        Provision::crd(),
+        RemoteClaim::crd(),
+        RemoteCluster::crd(),
+        StepRecord::crd(),
+    ]
 }
 
 /// All definitions as one YAML stream.
@@ -30,8 +36,16 @@ mod tests {
     #[test]
     fn every_kind_is_in_the_category_and_has_an_age_column() {
         for crd in crds() {
-            assert_eq!(crd.spec.names.categories.as_deref(), Some(&["chandlery".to_owned()][..]), "{}", crd.spec.names.kind);
-            let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap_or_default();
+            assert_eq!(
+                crd.spec.names.categories.as_deref(),
+                Some(&["chandlery".to_owned()][..]),
+                "{}",
+                crd.spec.names.kind
+            );
+            let columns = crd.spec.versions[0]
+                .additional_printer_columns
+                .clone()
+                .unwrap_or_default();
             assert!(columns.iter().any(|c| c.name == "Age"), "{}", crd.spec.names.kind);
         }
     }

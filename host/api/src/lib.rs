@@ -11,7 +11,9 @@ mod remote_cluster;
 mod step_record;
 
 pub use crds::{crds, crds_yaml};
-pub use plugin::{AllowedNamespaces, ConfigMapSource, FileSource, Grants, Plugin, PluginSource, PluginSpec, PluginStatus};
+pub use plugin::{
+    AllowedNamespaces, ConfigMapSource, FileSource, Grants, Plugin, PluginSource, PluginSpec, PluginStatus,
+};
 pub use provision::{Provision, ProvisionObjectSpec, ProvisionStatus, StepStatus};
 pub use remote_claim::{ClaimHolder, ClaimedRemote, RemoteClaim, RemoteClaimSpec};
 pub use remote_cluster::{Endpoint, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus, RemoteSource, SecretKeyRef};

@@ -150,7 +150,11 @@ impl AllowedNamespaces {
     /// # Errors
     /// One sentence if the selector has an operator there is not.
     pub fn allows(&self, labels: &BTreeMap<String, String>) -> Result<bool, String> {
-        let selector: kube::core::Selector = self.selector.clone().try_into().map_err(|error| format!("allowedNamespaces: {error}"))?;
+        let selector: kube::core::Selector = self
+            .selector
+            .clone()
+            .try_into()
+            .map_err(|error| format!("allowedNamespaces: {error}"))?;
         Ok(kube::core::SelectorExt::matches(&selector, labels))
     }
 }

@@ -25,8 +25,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(transparent)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "self.steps.all(s, has(s.plugin) != has(s.objects))", "message": "each step has exactly one of plugin and objects"},
-    {"rule": "self.steps.all(s, !has(s.objects) || !has(s.with))", "message": "`with` goes with `plugin`; `objects` is all the settings of its step"}
+    {"rule": "self.steps.all(s, has(s.plugin) != has(s.objects))", "message": "each step has exactly one of plugin and objects"}
 ]))]
 pub struct ProvisionObjectSpec(
     /// What is asked for.
@@ -58,7 +57,7 @@ pub struct StepStatus {
     /// Its name.
     pub name: String,
     /// Where it runs.
-    pub on: String,
+    pub cluster: String,
     /// `Done`, `Skipped`, `Pending`, `Waiting`, `Failed` or `Removing`.
     pub state: String,
     /// One CamelCase word.

@@ -18,13 +18,18 @@ pub const DRIFT: Duration = Duration::from_secs(1800);
 /// `jitter` is in `0.0..1.0`; values outside are clamped.
 pub fn retry(round: u32, jitter: f64) -> Duration {
     let exponent = round.min(16);
-    let base = Duration::from_millis(500).saturating_mul(1 << exponent).min(LONGEST_RETRY);
+    let base = Duration::from_millis(500)
+        .saturating_mul(1 << exponent)
+        .min(LONGEST_RETRY);
     spread(base, jitter)
 }
 
 /// Delay of a yield: what it asked for within bounds, else [`DEFAULT_YIELD`], spread by `jitter`.
 pub fn of_yield(asked: Option<Duration>, jitter: f64) -> Duration {
-    spread(asked.map_or(DEFAULT_YIELD, |d| d.clamp(SHORTEST_YIELD, LONGEST_YIELD)), jitter)
+    spread(
+        asked.map_or(DEFAULT_YIELD, |d| d.clamp(SHORTEST_YIELD, LONGEST_YIELD)),
+        jitter,
+    )
 }
 
 /// `base` times a factor in `0.75..1.25`.

@@ -113,8 +113,11 @@ pub enum Release {
 /// Decides a release by `own` of a claim used by `users`; `sight` tells what is known of another instance.
 pub fn release(own: &Instance, users: &[Instance], sight: impl Fn(&Instance) -> Sighting) -> Release {
     let others: Vec<&Instance> = users.iter().filter(|user| *user != own).collect();
-    let living: Vec<Instance> =
-        others.iter().filter(|user| sight(user) == Sighting::MayLive).map(|user| (*user).clone()).collect();
+    let living: Vec<Instance> = others
+        .iter()
+        .filter(|user| sight(user) == Sighting::MayLive)
+        .map(|user| (*user).clone())
+        .collect();
     if !living.is_empty() {
         Release::WaitFor(living)
     } else if others.is_empty() {
@@ -129,7 +132,11 @@ pub fn release(own: &Instance, users: &[Instance], sight: impl Fn(&Instance) -> 
 /// # Errors
 /// The holders that still use it.
 pub fn tear_down(claims: &[Holder]) -> Result<(), Vec<&Holder>> {
-    if claims.is_empty() { Ok(()) } else { Err(claims.iter().collect()) }
+    if claims.is_empty() {
+        Ok(())
+    } else {
+        Err(claims.iter().collect())
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +144,11 @@ mod tests {
     use super::*;
 
     fn instance(home: &str, process: &str) -> Instance {
-        Instance { home: home.into(), process: process.into(), pod: String::new() }
+        Instance {
+            home: home.into(),
+            process: process.into(),
+            pod: String::new(),
+        }
     }
 
     #[test]
@@ -145,29 +156,55 @@ mod tests {
         use {HolderState as H, RemoteFence as R};
         for holder in [H::Wants, H::Leaving, H::Gone] {
             for fence in [R::Open, R::Closing, R::Gone, R::Unprotected] {
-                let expected = if (holder, fence) == (H::Wants, R::Open) { Take::Use } else { Take::Release };
-                assert_eq!(take(Purpose::Provision, holder, fence, false), expected, "{holder:?} {fence:?}");
+                let expected = if (holder, fence) == (H::Wants, R::Open) {
+                    Take::Use
+                } else {
+                    Take::Release
+                };
+                assert_eq!(
+                    take(Purpose::Provision, holder, fence, false),
+                    expected,
+                    "{holder:?} {fence:?}"
+                );
             }
         }
     }
 
     #[test]
     fn c2_a_used_claim_outlives_a_refused_take() {
-        assert_eq!(take(Purpose::Provision, HolderState::Leaving, RemoteFence::Open, true), Take::KeepForDeprovision);
-        assert_eq!(take(Purpose::Provision, HolderState::Wants, RemoteFence::Closing, true), Take::KeepForDeprovision);
+        assert_eq!(
+            take(Purpose::Provision, HolderState::Leaving, RemoteFence::Open, true),
+            Take::KeepForDeprovision
+        );
+        assert_eq!(
+            take(Purpose::Provision, HolderState::Wants, RemoteFence::Closing, true),
+            Take::KeepForDeprovision
+        );
     }
 
     #[test]
     fn c1_a_claim_is_released_only_by_its_sole_user() {
         let (own, other) = (instance("pod-a", "1"), instance("pod-b", "1"));
-        assert_eq!(release(&own, std::slice::from_ref(&own), |_| Sighting::MayLive), Release::Delete);
-        assert_eq!(release(&own, &[own.clone(), other.clone()], |_| Sighting::MayLive), Release::WaitFor(vec![other.clone()]));
-        assert_eq!(release(&own, &[own.clone(), other.clone()], |_| Sighting::Gone), Release::StrikeOff(vec![other]));
+        assert_eq!(
+            release(&own, std::slice::from_ref(&own), |_| Sighting::MayLive),
+            Release::Delete
+        );
+        assert_eq!(
+            release(&own, &[own.clone(), other.clone()], |_| Sighting::MayLive),
+            Release::WaitFor(vec![other.clone()])
+        );
+        assert_eq!(
+            release(&own, &[own.clone(), other.clone()], |_| Sighting::Gone),
+            Release::StrikeOff(vec![other])
+        );
     }
 
     #[test]
     fn a_remote_with_a_claim_is_not_torn_down() {
-        let holder = Holder { provision: "u".parse().unwrap(), step: "s".parse().unwrap() };
+        let holder = Holder {
+            provision: "u".parse().unwrap(),
+            step: "s".parse().unwrap(),
+        };
         assert!(tear_down(&[]).is_ok());
         assert!(tear_down(&[holder]).is_err());
     }

@@ -32,10 +32,30 @@ impl Class {
     /// The one table.
     pub const fn effect(self) -> Effect {
         match self {
-            Class::Wait => Effect { stalled: false, backs_off: false, label: "wait", exit_code: 3 },
-            Class::Retry => Effect { stalled: false, backs_off: true, label: "retry", exit_code: 4 },
-            Class::UserFix => Effect { stalled: true, backs_off: true, label: "user-fix", exit_code: 5 },
-            Class::Bug => Effect { stalled: true, backs_off: true, label: "bug", exit_code: 6 },
+            Class::Wait => Effect {
+                stalled: false,
+                backs_off: false,
+                label: "wait",
+                exit_code: 3,
+            },
+            Class::Retry => Effect {
+                stalled: false,
+                backs_off: true,
+                label: "retry",
+                exit_code: 4,
+            },
+            Class::UserFix => Effect {
+                stalled: true,
+                backs_off: true,
+                label: "user-fix",
+                exit_code: 5,
+            },
+            Class::Bug => Effect {
+                stalled: true,
+                backs_off: true,
+                label: "bug",
+                exit_code: 6,
+            },
         }
     }
 }
@@ -57,7 +77,11 @@ pub struct Setback {
 impl Setback {
     /// A setback of this class.
     pub fn new(class: Class, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { class, reason: reason.into(), message: message.into() }
+        Self {
+            class,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Uid;
 use crate::class::{Class, Setback};
 use crate::object::{Gvk, ObjectRef};
-use crate::Uid;
 
 /// What the host knows of a cluster. Constant for the length of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +39,22 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
     }
 }
 
 /// Several problems in one line, at most five spelled out.
 pub fn join_problems(problems: &[Problem]) -> String {
-    let mut text = problems.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut text = problems
+        .iter()
+        .take(5)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
     if problems.len() > 5 {
         text.push_str(&format!("; and {} more", problems.len() - 5));
     }
@@ -86,7 +95,9 @@ impl CallError {
     pub const fn class(&self) -> Class {
         match self {
             CallError::Denied(_) | CallError::Invalid(_) => Class::UserFix,
-            CallError::Conflict(_) | CallError::Unavailable(_) | CallError::Exhausted(_) | CallError::Other(_) => Class::Retry,
+            CallError::Conflict(_) | CallError::Unavailable(_) | CallError::Exhausted(_) | CallError::Other(_) => {
+                Class::Retry
+            }
             CallError::NotFound(_) | CallError::Fenced => Class::Wait,
         }
     }

@@ -115,8 +115,13 @@ impl fmt::Display for Act<'_> {
 pub fn is_escalating(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),
-        ("rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "certificates.k8s.io" | "apiregistration.k8s.io", _)
-            | ("apiextensions.k8s.io", "customresourcedefinitions")
+        (
+            "rbac.authorization.k8s.io"
+                | "admissionregistration.k8s.io"
+                | "certificates.k8s.io"
+                | "apiregistration.k8s.io",
+            _
+        ) | ("apiextensions.k8s.io", "customresourcedefinitions")
             | ("", "secrets" | "serviceaccounts" | "nodes" | "persistentvolumes")
             | (crate::names::GROUP, _)
     ) || matches!(resource, "users" | "groups" | "uids")
@@ -160,7 +165,10 @@ impl Grant {
     pub fn namespaces_for(&self, act: &Act<'_>) -> Namespaces {
         let mut named = std::collections::BTreeSet::new();
         for rule in &self.rules {
-            let anywhere = GrantRule { namespaces: None, ..rule.clone() };
+            let anywhere = GrantRule {
+                namespaces: None,
+                ..rule.clone()
+            };
             if anywhere.covers(act) {
                 match &rule.namespaces {
                     None => return Namespaces::All,
@@ -190,7 +198,9 @@ impl GrantRule {
     }
 
     fn covers_group(&self, act: &Act<'_>) -> bool {
-        self.api_groups.iter().any(|group| group == act.group || group == "*" || group == EVERYTHING)
+        self.api_groups
+            .iter()
+            .any(|group| group == act.group || group == "*" || group == EVERYTHING)
     }
 
     fn covers_resource(&self, act: &Act<'_>) -> bool {
@@ -235,12 +245,35 @@ mod tests {
 
     fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> GrantRule {
         let own = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        GrantRule { api_groups: own(groups), resources: own(resources), verbs: own(verbs), namespaces: None, names: None }
+        GrantRule {
+            api_groups: own(groups),
+            resources: own(resources),
+            verbs: own(verbs),
+            namespaces: None,
+            names: None,
+        }
     }
 
-    fn act<'a>(verb: Verb, group: &'a str, resource: &'a str, namespace: Option<&'a str>, name: Option<&'a str>) -> Act<'a> {
-        let namespaced = !matches!(resource, "namespaces" | "customresourcedefinitions" | "clusterroles" | "nodes");
-        Act { verb, group, resource, subresource: None, namespaced, namespace, name }
+    fn act<'a>(
+        verb: Verb,
+        group: &'a str,
+        resource: &'a str,
+        namespace: Option<&'a str>,
+        name: Option<&'a str>,
+    ) -> Act<'a> {
+        let namespaced = !matches!(
+            resource,
+            "namespaces" | "customresourcedefinitions" | "clusterroles" | "nodes"
+        );
+        Act {
+            verb,
+            group,
+            resource,
+            subresource: None,
+            namespaced,
+            namespace,
+            name,
+        }
     }
 
     #[test]
@@ -249,8 +282,17 @@ mod tests {
         assert!(grant.allows(&act(Verb::Patch, "", "configmaps", Some("a"), Some("b"))));
         assert!(!grant.allows(&act(Verb::Patch, "", "namespaces", None, Some("b"))));
         assert!(!grant.allows(&act(Verb::Get, "", "secrets", Some("a"), Some("b"))));
-        assert!(!grant.allows(&act(Verb::Patch, "rbac.authorization.k8s.io", "roles", Some("a"), Some("b"))));
-        let exec = Act { subresource: Some("exec"), ..act(Verb::Create, "", "pods", Some("a"), Some("b")) };
+        assert!(!grant.allows(&act(
+            Verb::Patch,
+            "rbac.authorization.k8s.io",
+            "roles",
+            Some("a"),
+            Some("b")
+        )));
+        let exec = Act {
+            subresource: Some("exec"),
+            ..act(Verb::Create, "", "pods", Some("a"), Some("b"))
+        };
         assert!(!grant.allows(&exec));
         assert!(Grant::everything().allows(&exec));
     }
@@ -259,16 +301,29 @@ mod tests {
     fn naming_a_resource_covers_it_but_not_its_subresources() {
         let grant = Grant::new(vec![rule(&[""], &["namespaces", "pods", "pods/status"], &["patch"])]);
         assert!(grant.allows(&act(Verb::Patch, "", "namespaces", None, Some("a"))));
-        let status = Act { subresource: Some("status"), ..act(Verb::Patch, "", "pods", Some("a"), Some("b")) };
+        let status = Act {
+            subresource: Some("status"),
+            ..act(Verb::Patch, "", "pods", Some("a"), Some("b"))
+        };
         assert!(grant.allows(&status));
-        assert!(!grant.allows(&Act { subresource: Some("exec"), ..status.clone() }));
-        assert!(!grant.allows(&Act { verb: Verb::Delete, ..status }));
+        assert!(!grant.allows(&Act {
+            subresource: Some("exec"),
+            ..status.clone()
+        }));
+        assert!(!grant.allows(&Act {
+            verb: Verb::Delete,
+            ..status
+        }));
         assert!(!grant.allows(&act(Verb::Patch, "apps", "namespaces", None, Some("a"))));
     }
 
     #[test]
     fn namespaces_and_names_narrow() {
-        let narrow = GrantRule { namespaces: Some(vec!["a".into()]), names: Some(vec!["x".into()]), ..rule(&[""], &["configmaps"], &["*"]) };
+        let narrow = GrantRule {
+            namespaces: Some(vec!["a".into()]),
+            names: Some(vec!["x".into()]),
+            ..rule(&[""], &["configmaps"], &["*"])
+        };
         let grant = Grant::new(vec![narrow]);
         assert!(grant.allows(&act(Verb::Get, "", "configmaps", Some("a"), Some("x"))));
         assert!(!grant.allows(&act(Verb::Get, "", "configmaps", Some("b"), Some("x"))));
@@ -279,17 +334,29 @@ mod tests {
 
     #[test]
     fn one_rule_must_cover_all_of_an_act() {
-        let grant = Grant::new(vec![rule(&[""], &["configmaps"], &["get"]), rule(&["apps"], &["deployments"], &["delete"])]);
+        let grant = Grant::new(vec![
+            rule(&[""], &["configmaps"], &["get"]),
+            rule(&["apps"], &["deployments"], &["delete"]),
+        ]);
         assert!(!grant.allows(&act(Verb::Delete, "", "configmaps", Some("a"), Some("x"))));
         assert!(!grant.allows(&act(Verb::Get, "apps", "deployments", Some("a"), Some("x"))));
     }
 
     #[test]
     fn a_list_over_all_namespaces_is_told_where_it_may_look() {
-        let in_a = GrantRule { namespaces: Some(vec!["a".into()]), ..rule(&[""], &["configmaps"], &["list"]) };
+        let in_a = GrantRule {
+            namespaces: Some(vec!["a".into()]),
+            ..rule(&[""], &["configmaps"], &["list"])
+        };
         let list = act(Verb::List, "", "configmaps", None, None);
-        assert_eq!(Grant::new(vec![in_a.clone()]).namespaces_for(&list), Namespaces::Only(vec!["a".into()]));
-        assert_eq!(Grant::new(vec![in_a, rule(&["*"], &["*"], &["list"])]).namespaces_for(&list), Namespaces::All);
+        assert_eq!(
+            Grant::new(vec![in_a.clone()]).namespaces_for(&list),
+            Namespaces::Only(vec!["a".into()])
+        );
+        assert_eq!(
+            Grant::new(vec![in_a, rule(&["*"], &["*"], &["list"])]).namespaces_for(&list),
+            Namespaces::All
+        );
         assert_eq!(Grant::default().namespaces_for(&list), Namespaces::Only(vec![]));
     }
 }

@@ -16,7 +16,11 @@ pub struct InvalidId {
 
 impl InvalidId {
     fn new(what: &'static str, text: &str, why: &'static str) -> Self {
-        Self { what, text: text.chars().take(80).collect(), why }
+        Self {
+            what,
+            text: text.chars().take(80).collect(),
+            why,
+        }
     }
 }
 
@@ -64,8 +68,15 @@ impl FromStr for Uid {
         if text.is_empty() || text.len() > 64 {
             return Err(InvalidId::new("uid", text, "is not 1 to 64 characters long"));
         }
-        if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.') {
-            return Err(InvalidId::new("uid", text, "has a character other than letters, digits, '-' and '.'"));
+        if !text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+        {
+            return Err(InvalidId::new(
+                "uid",
+                text,
+                "has a character other than letters, digits, '-' and '.'",
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -140,7 +151,11 @@ impl FromStr for Digest {
             .strip_prefix("sha256:")
             .ok_or_else(|| InvalidId::new("digest", text, "does not start with \"sha256:\""))?;
         if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
-            return Err(InvalidId::new("digest", text, "has not 64 lower-case hex digits after \"sha256:\""));
+            return Err(InvalidId::new(
+                "digest",
+                text,
+                "has not 64 lower-case hex digits after \"sha256:\"",
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -154,7 +169,13 @@ mod tests {
     fn a_digest_is_told_from_its_look_alikes() {
         let good = Digest::of(b"chandlery");
         assert_eq!(good.as_str().parse::<Digest>(), Ok(good.clone()));
-        for bad in ["", "sha256:", &good.hex().to_uppercase(), &format!("sha512:{}", good.hex()), &good.as_str()[..70]] {
+        for bad in [
+            "",
+            "sha256:",
+            &good.hex().to_uppercase(),
+            &format!("sha512:{}", good.hex()),
+            &good.as_str()[..70],
+        ] {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }
     }

@@ -100,14 +100,29 @@ impl LimitsSpec {
     /// The limits in force.
     pub fn resolve(&self) -> Limits {
         let (default, top) = (Limits::default(), Limits::ceiling());
-        let LimitsSpec { memory_mebibytes, own_milliseconds, call_seconds, host_calls, items, log_kibibytes } = self;
+        let LimitsSpec {
+            memory_mebibytes,
+            own_milliseconds,
+            call_seconds,
+            host_calls,
+            items,
+            log_kibibytes,
+        } = self;
         Limits {
-            memory_bytes: memory_mebibytes.map_or(default.memory_bytes, |m| u64::from(m) * MIB).min(top.memory_bytes),
-            own_time: own_milliseconds.map_or(default.own_time, |ms| Duration::from_millis(ms.into())).min(top.own_time),
-            call_time: call_seconds.map_or(default.call_time, |s| Duration::from_secs(s.into())).min(top.call_time),
+            memory_bytes: memory_mebibytes
+                .map_or(default.memory_bytes, |m| u64::from(m) * MIB)
+                .min(top.memory_bytes),
+            own_time: own_milliseconds
+                .map_or(default.own_time, |ms| Duration::from_millis(ms.into()))
+                .min(top.own_time),
+            call_time: call_seconds
+                .map_or(default.call_time, |s| Duration::from_secs(s.into()))
+                .min(top.call_time),
             host_calls: host_calls.unwrap_or(default.host_calls).min(top.host_calls),
             items: items.unwrap_or(default.items).min(top.items),
-            log_bytes: log_kibibytes.map_or(default.log_bytes, |k| u64::from(k) * 1024).min(top.log_bytes),
+            log_bytes: log_kibibytes
+                .map_or(default.log_bytes, |k| u64::from(k) * 1024)
+                .min(top.log_bytes),
             ..default
         }
     }

@@ -24,7 +24,9 @@ impl Gvk {
 
     /// The version without its group.
     pub fn version(&self) -> &str {
-        self.api_version.rsplit_once('/').map_or(self.api_version.as_str(), |(_, version)| version)
+        self.api_version
+            .rsplit_once('/')
+            .map_or(self.api_version.as_str(), |(_, version)| version)
     }
 }
 
@@ -71,7 +73,10 @@ impl ObjectRef {
     /// Builds a name from its parts.
     pub fn new(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
-            gvk: Gvk { api_version: api_version.to_owned(), kind: kind.to_owned() },
+            gvk: Gvk {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+            },
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
         }
@@ -84,12 +89,24 @@ impl ObjectRef {
     pub fn of(document: &Value) -> Result<Self, NotAnObject> {
         let text = |pointer: &str| match document.pointer(pointer) {
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-            Some(Value::String(_)) => Err(NotAnObject { path: pointer.into(), message: format!("{} is empty", &pointer[1..].replace('/', ".")) }),
-            Some(_) => Err(NotAnObject { path: pointer.into(), message: format!("{} is not a string", &pointer[1..].replace('/', ".")) }),
-            None => Err(NotAnObject { path: pointer.into(), message: format!("{} is missing", &pointer[1..].replace('/', ".")) }),
+            Some(Value::String(_)) => Err(NotAnObject {
+                path: pointer.into(),
+                message: format!("{} is empty", &pointer[1..].replace('/', ".")),
+            }),
+            Some(_) => Err(NotAnObject {
+                path: pointer.into(),
+                message: format!("{} is not a string", &pointer[1..].replace('/', ".")),
+            }),
+            None => Err(NotAnObject {
+                path: pointer.into(),
+                message: format!("{} is missing", &pointer[1..].replace('/', ".")),
+            }),
         };
         if !document.is_object() {
-            return Err(NotAnObject { path: String::new(), message: "the document is not a JSON object".into() });
+            return Err(NotAnObject {
+                path: String::new(),
+                message: "the document is not a JSON object".into(),
+            });
         }
         let namespace = match document.pointer("/metadata/namespace") {
             None | Some(Value::Null) => None,
@@ -103,14 +120,30 @@ impl ObjectRef {
             other => other?,
         };
         // Path segments of a request are built from these: nothing may climb out of its place.
-        for (pointer, part) in [("/metadata/name", Some(&name)), ("/metadata/namespace", namespace.as_ref())] {
+        for (pointer, part) in [
+            ("/metadata/name", Some(&name)),
+            ("/metadata/namespace", namespace.as_ref()),
+        ] {
             if let Some(part) = part
                 && !is_path_segment(part)
             {
-                return Err(NotAnObject { path: pointer.into(), message: format!("{} may not be \".\" or \"..\" or contain '/' or '%'", &pointer[1..].replace('/', ".")) });
+                return Err(NotAnObject {
+                    path: pointer.into(),
+                    message: format!(
+                        "{} may not be \".\" or \"..\" or contain '/' or '%'",
+                        &pointer[1..].replace('/', ".")
+                    ),
+                });
             }
         }
-        Ok(Self { gvk: Gvk { api_version: text("/apiVersion")?, kind: text("/kind")? }, namespace, name })
+        Ok(Self {
+            gvk: Gvk {
+                api_version: text("/apiVersion")?,
+                kind: text("/kind")?,
+            },
+            namespace,
+            name,
+        })
     }
 }
 
@@ -126,7 +159,10 @@ pub fn resource_version(document: &Value) -> Option<&str> {
 
 /// The UID of a document, if it has a valid one.
 pub fn uid(document: &Value) -> Option<crate::Uid> {
-    document.pointer("/metadata/uid").and_then(Value::as_str).and_then(|text| text.parse().ok())
+    document
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok())
 }
 
 /// One annotation of a document.
@@ -136,7 +172,9 @@ pub fn annotation<'a>(document: &'a Value, name: &str) -> Option<&'a str> {
 
 /// Whether the object is marked for deletion.
 pub fn is_deleting(document: &Value) -> bool {
-    document.pointer("/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
+    document
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|stamp| !stamp.is_null())
 }
 
 /// The finalizers of a document.
@@ -156,19 +194,33 @@ mod tests {
     #[test]
     fn a_document_without_a_name_says_where_it_lacks_it() {
         let missing = ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})).unwrap_err();
-        assert_eq!((missing.path.as_str(), missing.message.as_str()), ("/metadata/name", "metadata.name is missing"));
-        let generated = ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}})).unwrap_err();
+        assert_eq!(
+            (missing.path.as_str(), missing.message.as_str()),
+            ("/metadata/name", "metadata.name is missing")
+        );
+        let generated =
+            ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}))
+                .unwrap_err();
         assert!(generated.message.contains("generateName is refused"));
         for name in ["..", "a/b", "a%2fb", "."] {
-            assert!(ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})).is_err(), "{name}");
+            assert!(
+                ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})).is_err(),
+                "{name}"
+            );
         }
         assert!(ObjectRef::of(&json!([1])).is_err());
     }
 
     #[test]
     fn group_and_version_are_told_apart() {
-        let core = Gvk { api_version: "v1".into(), kind: "Pod".into() };
-        let apps = Gvk { api_version: "apps/v1".into(), kind: "Deployment".into() };
+        let core = Gvk {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+        };
+        let apps = Gvk {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+        };
         assert_eq!((core.group(), core.version()), ("", "v1"));
         assert_eq!((apps.group(), apps.version()), ("apps", "v1"));
     }

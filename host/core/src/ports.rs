@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::class::Setback;
 use crate::claim::Purpose;
+use crate::class::Setback;
 use crate::cluster::{ClusterAccess, Watched};
 use crate::object::ObjectRef;
 use crate::record::{Entry, Phase, Receipt, Record, Target};

@@ -51,9 +51,9 @@ pub struct StepSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub needs: Vec<String>,
-    /// Name of a remote of this provision, or `hub`.
+    /// Where it runs: name of a remote of this provision, or `hub`. (Not `on`: kubectl reads YAML 1.1, where that is `true`.)
     #[schemars(length(min = 1, max = 63))]
-    pub on: String,
+    pub cluster: String,
     /// CEL over `inputs` and `steps.NAME.outputs` of the steps it needs. While false the step is skipped, or undone if it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,

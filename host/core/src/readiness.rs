@@ -14,7 +14,10 @@ pub fn of(object: &Value) -> Readiness {
         return Readiness::Terminating;
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let gvk = Gvk { api_version: text("/apiVersion").to_owned(), kind: text("/kind").to_owned() };
+    let gvk = Gvk {
+        api_version: text("/apiVersion").to_owned(),
+        kind: text("/kind").to_owned(),
+    };
     if let Some(lag) = status_lag(object) {
         return Readiness::Progressing(lag);
     }
@@ -63,14 +66,25 @@ impl Condition<'_> {
 
 /// At most 300 characters on one line.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(300)
+        .collect()
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
     let list = object.pointer("/status/conditions")?.as_array()?;
-    let found = list.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))?;
+    let found = list
+        .iter()
+        .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))?;
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
-    Some(Condition { status: text("status"), reason: text("reason"), message: text("message") })
+    Some(Condition {
+        status: text("status"),
+        reason: text("reason"),
+        message: text("message"),
+    })
 }
 
 fn number(object: &Value, pointer: &str) -> i64 {
@@ -102,7 +116,11 @@ fn deployment(object: &Value) -> Readiness {
         return Readiness::Failed(c.text());
     }
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    replicas(object, wanted, &[("updatedReplicas", "updated"), ("availableReplicas", "available")])
+    replicas(
+        object,
+        wanted,
+        &[("updatedReplicas", "updated"), ("availableReplicas", "available")],
+    )
 }
 
 /// Compares status counts with the wanted number, and refuses surplus old replicas.
@@ -175,14 +193,23 @@ fn job(object: &Value) -> Readiness {
     match condition(object, "Complete") {
         Some(c) if c.status == "True" => Readiness::Ready,
         _ if object.pointer("/spec/suspend") == Some(&Value::Bool(true)) => Readiness::Progressing("suspended".into()),
-        _ => Readiness::Progressing(format!("{} succeeded, {} active", number(object, "/status/succeeded"), number(object, "/status/active"))),
+        _ => Readiness::Progressing(format!(
+            "{} succeeded, {} active",
+            number(object, "/status/succeeded"),
+            number(object, "/status/active")
+        )),
     }
 }
 
 fn pod(object: &Value) -> Readiness {
     match object.pointer("/status/phase").and_then(Value::as_str) {
         Some("Succeeded") => Readiness::Ready,
-        Some("Failed") => Readiness::Failed(one_line(object.pointer("/status/message").and_then(Value::as_str).unwrap_or("the pod failed"))),
+        Some("Failed") => Readiness::Failed(one_line(
+            object
+                .pointer("/status/message")
+                .and_then(Value::as_str)
+                .unwrap_or("the pod failed"),
+        )),
         _ => match condition(object, "Ready") {
             Some(c) if c.status == "True" => Readiness::Ready,
             _ => match condition(object, "PodScheduled") {
@@ -228,8 +255,15 @@ fn pod_disruption_budget(object: &Value) -> Readiness {
     if let Some(not_yet) = unobserved(object) {
         return not_yet;
     }
-    let (have, wanted) = (number(object, "/status/currentHealthy"), number(object, "/status/desiredHealthy"));
-    if have < wanted { Readiness::Progressing(format!("{have}/{wanted} healthy")) } else { Readiness::Ready }
+    let (have, wanted) = (
+        number(object, "/status/currentHealthy"),
+        number(object, "/status/desiredHealthy"),
+    );
+    if have < wanted {
+        Readiness::Progressing(format!("{have}/{wanted} healthy"))
+    } else {
+        Readiness::Ready
+    }
 }
 
 fn certificate_signing_request(object: &Value) -> Readiness {
@@ -291,11 +325,28 @@ mod tests {
     fn a_deployment_is_ready_when_all_replicas_are_new_and_available() {
         let with = |status: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status});
         progressing(with(json!({})), "not looked at it yet");
-        progressing(with(json!({"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 2})), "generation 1 of 2");
-        progressing(with(json!({"observedGeneration": 2, "updatedReplicas": 1, "replicas": 2})), "1/2 updated");
-        progressing(with(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1, "replicas": 2})), "1/2 available");
-        progressing(with(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 3})), "1 of an older version");
-        assert_eq!(of(&with(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 2}))), Readiness::Ready);
+        progressing(
+            with(json!({"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 2})),
+            "generation 1 of 2",
+        );
+        progressing(
+            with(json!({"observedGeneration": 2, "updatedReplicas": 1, "replicas": 2})),
+            "1/2 updated",
+        );
+        progressing(
+            with(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1, "replicas": 2})),
+            "1/2 available",
+        );
+        progressing(
+            with(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 3})),
+            "1 of an older version",
+        );
+        assert_eq!(
+            of(&with(
+                json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2, "replicas": 2})
+            )),
+            Readiness::Ready
+        );
         let stuck = json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
         assert!(matches!(of(&with(stuck)), Readiness::Failed(_)));
     }
@@ -310,13 +361,24 @@ mod tests {
     fn a_job_is_ready_only_when_complete() {
         let with = |status: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "status": status});
         progressing(with(json!({"active": 1})), "1 active");
-        assert_eq!(of(&with(json!({"conditions": [{"type": "Complete", "status": "True"}]}))), Readiness::Ready);
-        assert!(matches!(of(&with(json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}))), Readiness::Failed(_)));
+        assert_eq!(
+            of(&with(json!({"conditions": [{"type": "Complete", "status": "True"}]}))),
+            Readiness::Ready
+        );
+        assert!(matches!(
+            of(&with(
+                json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]})
+            )),
+            Readiness::Failed(_)
+        ));
     }
 
     #[test]
     fn a_custom_resource_without_conditions_tells_nothing() {
-        assert_eq!(of(&json!({"apiVersion": "x.example/v1", "kind": "Thing", "metadata": {}})), Readiness::Unknown);
+        assert_eq!(
+            of(&json!({"apiVersion": "x.example/v1", "kind": "Thing", "metadata": {}})),
+            Readiness::Unknown
+        );
         let stale = json!({"apiVersion": "x.example/v1", "kind": "Thing", "metadata": {"generation": 3},
             "status": {"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]}});
         progressing(stale, "generation 2 of 3");
@@ -324,14 +386,18 @@ mod tests {
 
     #[test]
     fn being_deleted_comes_before_everything_else() {
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(of(&object), Readiness::Terminating);
     }
 
     #[test]
     fn plain_objects_are_ready_at_once() {
         for kind in ["ConfigMap", "Secret", "ServiceAccount"] {
-            assert_eq!(of(&json!({"apiVersion": "v1", "kind": kind, "metadata": {}})), Readiness::Ready);
+            assert_eq!(
+                of(&json!({"apiVersion": "v1", "kind": kind, "metadata": {}})),
+                Readiness::Ready
+            );
         }
     }
 }

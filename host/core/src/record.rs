@@ -146,11 +146,22 @@ impl Record {
     /// # Errors
     /// A setback `InventoryFull` beyond [`LARGEST_INVENTORY`]; then nothing is entered.
     pub fn enter(&mut self, cluster_identity: &str, entries: Vec<Entry>) -> Result<bool, Setback> {
-        let place: std::collections::HashMap<ObjectRef, usize> =
-            self.inventory.iter().enumerate().map(|(at, entry)| (entry.object.clone(), at)).collect();
-        let fresh = entries.iter().filter(|entry| !place.contains_key(&entry.object)).count();
+        let place: std::collections::HashMap<ObjectRef, usize> = self
+            .inventory
+            .iter()
+            .enumerate()
+            .map(|(at, entry)| (entry.object.clone(), at))
+            .collect();
+        let fresh = entries
+            .iter()
+            .filter(|entry| !place.contains_key(&entry.object))
+            .count();
         if self.inventory.len() + fresh > LARGEST_INVENTORY {
-            return Err(Setback::new(Class::UserFix, "InventoryFull", format!("a step may own {LARGEST_INVENTORY} objects; divide it into several")));
+            return Err(Setback::new(
+                Class::UserFix,
+                "InventoryFull",
+                format!("a step may own {LARGEST_INVENTORY} objects; divide it into several"),
+            ));
         }
         let mut changed = false;
         if self.receipt.cluster_identity.is_empty() {
@@ -176,7 +187,12 @@ impl Record {
     /// Notes what became known of an object; its wave stays.
     pub fn observe(&mut self, entry: Entry) {
         match self.inventory.iter_mut().find(|known| known.object == entry.object) {
-            Some(known) => *known = Entry { wave: known.wave, ..entry },
+            Some(known) => {
+                *known = Entry {
+                    wave: known.wave,
+                    ..entry
+                }
+            }
             None => self.inventory.push(entry),
         }
     }
@@ -188,7 +204,14 @@ impl Record {
 
     /// A record before the first call.
     pub fn new(step: StepName, receipt: Receipt) -> Self {
-        Self { step, phase: Phase::Provisioning, receipt, inventory: Vec::new(), outputs: None, memory: None }
+        Self {
+            step,
+            phase: Phase::Provisioning,
+            receipt,
+            inventory: Vec::new(),
+            outputs: None,
+            memory: None,
+        }
     }
 }
 

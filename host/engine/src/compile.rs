@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use chandlery_core::StepName;
 use chandlery_core::cluster::Problem;
 use chandlery_core::names::{HUB, OBJECTS_PLUGIN};
 use chandlery_core::provision::{ProvisionSpec, StepSpec};
-use chandlery_core::StepName;
 use serde_json::{Value, json};
 
 use crate::expression::Expression;
@@ -65,29 +65,51 @@ pub fn compile(spec: &ProvisionSpec) -> Result<Graph, Vec<Problem>> {
     for (i, step) in spec.steps.iter().enumerate() {
         if let Some(first) = names.insert(&step.name, i) {
             names.insert(&step.name, first);
-            problems.push(at(i, "name", format!("step \"{}\" is already there as steps[{first}]", step.name)));
+            problems.push(at(
+                i,
+                "name",
+                format!("step \"{}\" is already there as steps[{first}]", step.name),
+            ));
         }
     }
     if spec.steps.is_empty() {
-        problems.push(Problem { path: "/spec/steps".into(), message: "there is no step".into() });
+        problems.push(Problem {
+            path: "/spec/steps".into(),
+            message: "there is no step".into(),
+        });
     }
-    let nodes: Vec<Option<Node>> =
-        spec.steps.iter().enumerate().map(|(i, step)| compile_step(i, step, spec, &remotes, &names, &mut problems)).collect();
+    let nodes: Vec<Option<Node>> = spec
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(i, step)| compile_step(i, step, spec, &remotes, &names, &mut problems))
+        .collect();
     if !problems.is_empty() {
         return Err(problems);
     }
     let nodes = sorted(nodes.into_iter().flatten().collect(), &names)?;
-    Ok(Graph { nodes, inputs: spec.inputs.clone() })
+    Ok(Graph {
+        nodes,
+        inputs: spec.inputs.clone(),
+    })
 }
 
 fn at(step: usize, field: &str, message: String) -> Problem {
-    Problem { path: format!("/spec/steps/{step}/{field}"), message }
+    Problem {
+        path: format!("/spec/steps/{step}/{field}"),
+        message,
+    }
 }
 
 fn check_remotes<'a>(spec: &'a ProvisionSpec, problems: &mut Vec<Problem>) -> BTreeSet<&'a str> {
     let mut remotes = BTreeSet::new();
     for (i, remote) in spec.remotes.iter().enumerate() {
-        let mut problem = |message: String| problems.push(Problem { path: format!("/spec/remotes/{i}/name"), message });
+        let mut problem = |message: String| {
+            problems.push(Problem {
+                path: format!("/spec/remotes/{i}/name"),
+                message,
+            })
+        };
         if remote.name == HUB {
             problem("\"hub\" is the cluster Chandlery runs in; give the remote another name".into());
         } else if !chandlery_core::ids::is_dns_label(&remote.name) {
@@ -127,13 +149,25 @@ fn compile_step(
             needs.push(need);
         }
     }
-    if step.on == HUB {
+    if step.cluster == HUB {
         if spec.service_account_name.is_none() {
-            problems.push(at(i, "on", "a step on the hub acts as a ServiceAccount: set spec.serviceAccountName".into()));
+            problems.push(at(
+                i,
+                "cluster",
+                "a step on the hub acts as a ServiceAccount: set spec.serviceAccountName".into(),
+            ));
         }
-    } else if !remotes.contains(step.on.as_str()) {
-        let there = if remotes.is_empty() { "there are no remotes".into() } else { format!("there are: {}", remotes.iter().copied().collect::<Vec<_>>().join(", ")) };
-        problems.push(at(i, "on", format!("there is no remote \"{}\"; {there}", step.on)));
+    } else if !remotes.contains(step.cluster.as_str()) {
+        let there = if remotes.is_empty() {
+            "there are no remotes".into()
+        } else {
+            format!("there are: {}", remotes.iter().copied().collect::<Vec<_>>().join(", "))
+        };
+        problems.push(at(
+            i,
+            "cluster",
+            format!("there is no remote \"{}\"; {there}", step.cluster),
+        ));
     }
     let when = step.when.as_deref().and_then(|text| match Expression::parse(text) {
         Ok(expression) => Some(expression),
@@ -145,11 +179,18 @@ fn compile_step(
     let (plugin, with) = match (&step.plugin, &step.objects) {
         (Some(plugin), None) => {
             let with = step.with.clone().unwrap_or_else(|| json!({}));
-            (plugin.clone(), Template::parse(&with, &format!("/spec/steps/{i}/with"), problems))
+            (
+                plugin.clone(),
+                Template::parse(&with, &format!("/spec/steps/{i}/with"), problems),
+            )
         }
         (None, Some(objects)) => {
             if step.with.is_some() {
-                problems.push(at(i, "with", "`objects` is all the settings of its step; `with` goes with `plugin`".into()));
+                problems.push(at(
+                    i,
+                    "with",
+                    "`objects` is all the settings of its step; `with` goes with `plugin`".into(),
+                ));
             }
             let before = problems.len();
             let with = Template::parse(&json!({"objects": objects}), &format!("/spec/steps/{i}"), problems);
@@ -165,7 +206,15 @@ fn compile_step(
             return None;
         }
     };
-    Some(Node { name: name?, needs, before: BTreeSet::new(), on: step.on.clone(), when, plugin, with })
+    Some(Node {
+        name: name?,
+        needs,
+        before: BTreeSet::new(),
+        on: step.cluster.clone(),
+        when,
+        plugin,
+        with,
+    })
 }
 
 /// Sorts the steps so that each comes after its needs, in the order of the spec where that leaves a choice.
@@ -174,10 +223,17 @@ fn sorted(nodes: Vec<Node>, names: &BTreeMap<&str, usize>) -> Result<Vec<Node>, 
     let mut done: Vec<Node> = Vec::new();
     let mut since_progress = 0;
     while let Some(mut node) = waiting.pop_front() {
-        let before: Option<Vec<&Node>> = node.needs.iter().map(|need| done.iter().find(|d| d.name == *need)).collect();
+        let before: Option<Vec<&Node>> = node
+            .needs
+            .iter()
+            .map(|need| done.iter().find(|d| d.name == *need))
+            .collect();
         match before {
             Some(before) => {
-                node.before = before.iter().flat_map(|b| b.before.iter().cloned().chain([b.name.clone()])).collect();
+                node.before = before
+                    .iter()
+                    .flat_map(|b| b.before.iter().cloned().chain([b.name.clone()]))
+                    .collect();
                 done.push(node);
                 since_progress = 0;
             }
@@ -202,12 +258,19 @@ fn cycle(left: &VecDeque<Node>, names: &BTreeMap<&str, usize>) -> Problem {
             let mut round: Vec<&str> = path.iter().skip(start).map(|p| p.as_str()).collect();
             round.push(node.name.as_str());
             let index = names.get(node.name.as_str()).copied().unwrap_or(0);
-            return at(index, "needs", format!("steps need each other in a circle: {}", round.join(" → ")));
+            return at(
+                index,
+                "needs",
+                format!("steps need each other in a circle: {}", round.join(" → ")),
+            );
         }
         path.push(&node.name);
         here = node.needs.iter().find_map(|need| left.iter().find(|l| l.name == *need));
     }
-    Problem { path: "/spec/steps".into(), message: "steps need each other in a circle".into() }
+    Problem {
+        path: "/spec/steps".into(),
+        message: "steps need each other in a circle".into(),
+    }
 }
 
 #[cfg(test)]
@@ -216,41 +279,69 @@ mod tests {
 
     fn problems(spec: Value) -> Vec<(String, String)> {
         let spec: ProvisionSpec = serde_json::from_value(spec).unwrap();
-        compile(&spec).expect_err("is wrong").into_iter().map(|p| (p.path, p.message)).collect()
+        compile(&spec)
+            .expect_err("is wrong")
+            .into_iter()
+            .map(|p| (p.path, p.message))
+            .collect()
     }
 
     #[test]
     fn a_cycle_is_named() {
         let found = problems(json!({"remotes": [{"name": "r", "ref": "r"}], "steps": [
-            {"name": "x", "on": "r", "plugin": "p", "needs": ["a"]},
-            {"name": "a", "on": "r", "plugin": "p", "needs": ["b"]},
-            {"name": "b", "on": "r", "plugin": "p", "needs": ["a"]}]}));
-        assert_eq!(found, [("/spec/steps/1/needs".to_owned(), "steps need each other in a circle: a → b → a".to_owned())]);
+            {"name": "x", "cluster": "r", "plugin": "p", "needs": ["a"]},
+            {"name": "a", "cluster": "r", "plugin": "p", "needs": ["b"]},
+            {"name": "b", "cluster": "r", "plugin": "p", "needs": ["a"]}]}));
+        assert_eq!(
+            found,
+            [(
+                "/spec/steps/1/needs".to_owned(),
+                "steps need each other in a circle: a → b → a".to_owned()
+            )]
+        );
     }
 
     #[test]
     fn all_problems_are_found_at_once_each_at_its_place() {
-        let found = problems(json!({"remotes": [{"name": "r", "ref": "r"}, {"name": "r", "ref": "s"}, {"name": "hub", "ref": "s"}], "steps": [
-            {"name": "a", "on": "nowhere", "plugin": "p", "when": "1 +"},
-            {"name": "a", "on": "hub", "plugin": "p", "objects": []},
-            {"name": "B", "on": "r", "needs": ["gone", "B"]},
-            {"name": "c", "on": "r", "plugin": "p", "with": {"x": "${inputs"}}]}));
+        let found = problems(
+            json!({"remotes": [{"name": "r", "ref": "r"}, {"name": "r", "ref": "s"}, {"name": "hub", "ref": "s"}], "steps": [
+            {"name": "a", "cluster": "nowhere", "plugin": "p", "when": "1 +"},
+            {"name": "a", "cluster": "hub", "plugin": "p", "objects": []},
+            {"name": "B", "cluster": "r", "needs": ["gone", "B"]},
+            {"name": "c", "cluster": "r", "plugin": "p", "with": {"x": "${inputs"}}]}),
+        );
         let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, [
-            "/spec/remotes/1/name", "/spec/remotes/2/name", "/spec/steps/1/name", "/spec/steps/0/on", "/spec/steps/0/when",
-            "/spec/steps/1/on", "/spec/steps/1/plugin", "/spec/steps/2/name", "/spec/steps/2/needs/0", "/spec/steps/2/needs/1",
-            "/spec/steps/2/plugin", "/spec/steps/3/with/x",
-        ]);
+        assert_eq!(
+            paths,
+            [
+                "/spec/remotes/1/name",
+                "/spec/remotes/2/name",
+                "/spec/steps/1/name",
+                "/spec/steps/0/cluster",
+                "/spec/steps/0/when",
+                "/spec/steps/1/cluster",
+                "/spec/steps/1/plugin",
+                "/spec/steps/2/name",
+                "/spec/steps/2/needs/0",
+                "/spec/steps/2/needs/1",
+                "/spec/steps/2/plugin",
+                "/spec/steps/3/with/x",
+            ]
+        );
     }
 
     #[test]
     fn steps_come_after_what_they_need() {
         let spec = serde_json::from_value(json!({"remotes": [{"name": "r", "ref": "r"}], "steps": [
-            {"name": "c", "on": "r", "plugin": "p", "needs": ["b", "b"]},
-            {"name": "b", "on": "r", "plugin": "p", "needs": ["a"]},
-            {"name": "a", "on": "r", "objects": []}]})).unwrap();
+            {"name": "c", "cluster": "r", "plugin": "p", "needs": ["b", "b"]},
+            {"name": "b", "cluster": "r", "plugin": "p", "needs": ["a"]},
+            {"name": "a", "cluster": "r", "objects": []}]}))
+        .unwrap();
         let graph = compile(&spec).unwrap();
-        assert_eq!(graph.nodes().iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(
+            graph.nodes().iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c"]
+        );
         assert_eq!(graph.nodes()[2].before.len(), 2);
         assert_eq!(graph.nodes()[2].needs.len(), 1);
         assert_eq!(graph.nodes()[0].plugin, "objects");

@@ -47,12 +47,24 @@ impl Expression {
             }
         }
         let program = cel::Program::compile(text).map_err(|error| {
-            format!("`{text}` is not a CEL expression: {}", error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+            format!(
+                "`{text}` is not a CEL expression: {}",
+                error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+            )
         })?;
-        let unknown: Vec<_> = program.references().variables().into_iter().filter(|v| !["inputs", "steps"].contains(v)).map(str::to_owned).collect();
+        let unknown: Vec<_> = program
+            .references()
+            .variables()
+            .into_iter()
+            .filter(|v| !["inputs", "steps"].contains(v))
+            .map(str::to_owned)
+            .collect();
         match unknown.first() {
             Some(name) => Err(format!("`{text}` uses `{name}`; there are `inputs` and `steps`")),
-            None => Ok(Self { program, text: text.to_owned() }),
+            None => Ok(Self {
+                program,
+                text: text.to_owned(),
+            }),
         }
     }
 
@@ -62,13 +74,24 @@ impl Expression {
     /// One sentence: what is missing or of the wrong type.
     pub fn evaluate(&self, context: &Context) -> Result<Value, String> {
         let mut variables = cel::Context::default();
-        let steps: Map<String, Value> =
-            context.outputs.iter().map(|(step, outputs)| (step.to_string(), json!({"outputs": outputs}))).collect();
-        for (name, value) in [("inputs", Value::Object(context.inputs.clone())), ("steps", Value::Object(steps))] {
+        let steps: Map<String, Value> = context
+            .outputs
+            .iter()
+            .map(|(step, outputs)| (step.to_string(), json!({"outputs": outputs})))
+            .collect();
+        for (name, value) in [
+            ("inputs", Value::Object(context.inputs.clone())),
+            ("steps", Value::Object(steps)),
+        ] {
             variables.add_variable_from_value(name, to_cel(&value));
         }
-        let value = self.program.execute(&variables).map_err(|error| format!("`{}`: {error}", self.text))?;
-        value.json().map_err(|error| format!("`{}` gives no JSON: {error}", self.text))
+        let value = self
+            .program
+            .execute(&variables)
+            .map_err(|error| format!("`{}`: {error}", self.text))?;
+        value
+            .json()
+            .map_err(|error| format!("`{}` gives no JSON: {error}", self.text))
     }
 
     /// Evaluates to a truth value.
@@ -95,7 +118,11 @@ fn to_cel(value: &Value) -> cel::Value {
         },
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => items.iter().map(to_cel).collect::<Vec<_>>().into(),
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), to_cel(value))).collect::<HashMap<_, _>>().into(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), to_cel(value)))
+            .collect::<HashMap<_, _>>()
+            .into(),
     }
 }
 
@@ -107,28 +134,60 @@ mod tests {
         let mut context = Context::default();
         context.inputs.insert("retain".into(), json!(true));
         context.inputs.insert("count".into(), json!(3));
-        context.outputs.insert("net".parse().unwrap(), json!({"cidr": "10.0.0.0/8"}));
+        context
+            .outputs
+            .insert("net".parse().unwrap(), json!({"cidr": "10.0.0.0/8"}));
         context
     }
 
     #[test]
     fn inputs_and_outputs_are_seen() {
-        assert!(Expression::parse("inputs.retain && steps.net.outputs.cidr.startsWith('10.')").unwrap().is_true(&context()).unwrap());
-        assert_eq!(Expression::parse("inputs.count + 1").unwrap().evaluate(&context()).unwrap(), json!(4));
-        assert_eq!(Expression::parse("[inputs.count, 2]").unwrap().evaluate(&context()).unwrap(), json!([3, 2]));
+        assert!(
+            Expression::parse("inputs.retain && steps.net.outputs.cidr.startsWith('10.')")
+                .unwrap()
+                .is_true(&context())
+                .unwrap()
+        );
+        assert_eq!(
+            Expression::parse("inputs.count + 1")
+                .unwrap()
+                .evaluate(&context())
+                .unwrap(),
+            json!(4)
+        );
+        assert_eq!(
+            Expression::parse("[inputs.count, 2]")
+                .unwrap()
+                .evaluate(&context())
+                .unwrap(),
+            json!([3, 2])
+        );
     }
 
     #[test]
     fn what_is_missing_is_told() {
-        let missing = Expression::parse("inputs.absent").unwrap().evaluate(&context()).unwrap_err();
+        let missing = Expression::parse("inputs.absent")
+            .unwrap()
+            .evaluate(&context())
+            .unwrap_err();
         assert!(missing.contains("absent"), "{missing}");
-        let not_bool = Expression::parse("inputs.count").unwrap().is_true(&context()).unwrap_err();
+        let not_bool = Expression::parse("inputs.count")
+            .unwrap()
+            .is_true(&context())
+            .unwrap_err();
         assert!(not_bool.contains("not true or false"), "{not_bool}");
     }
 
     #[test]
     fn nonsense_is_refused_when_parsed() {
-        for bad in ["inputs.", "1 +", "secrets.a", &"(".repeat(5_000), &"!".repeat(2_000), &"a".repeat(5_000)] {
+        for bad in [
+            "inputs.",
+            "1 +",
+            "secrets.a",
+            &"(".repeat(5_000),
+            &"!".repeat(2_000),
+            &"a".repeat(5_000),
+        ] {
             assert!(Expression::parse(bad).is_err(), "{}", &bad[..bad.len().min(40)]);
         }
     }

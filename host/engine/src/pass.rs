@@ -61,8 +61,11 @@ pub async fn pass(graph: &Graph, ports: Ports<'_>, look: &Look) -> Result<Pass, 
     let ledgers = by_step(ports.records.load().await?);
     let mut rows: BTreeMap<StepName, StepRow> = BTreeMap::new();
     let mut started: BTreeSet<StepName> = BTreeSet::new();
-    let leaving: BTreeMap<StepName, Arc<dyn Ledger>> =
-        ledgers.iter().filter(|(name, _)| graph.node(name).is_none()).map(|(n, l)| (n.clone(), l.clone())).collect();
+    let leaving: BTreeMap<StepName, Arc<dyn Ledger>> = ledgers
+        .iter()
+        .filter(|(name, _)| graph.node(name).is_none())
+        .map(|(n, l)| (n.clone(), l.clone()))
+        .collect();
     let mut undoing = Undoing::new(leaving);
     let mut running: Running<'_> = FuturesUnordered::new();
     loop {
@@ -75,7 +78,11 @@ pub async fn pass(graph: &Graph, ports: Ports<'_>, look: &Look) -> Result<Pass, 
                 rows.insert(node.name.clone(), row.clone());
                 continue;
             }
-            if !node.needs.iter().all(|need| rows.get(need).is_some_and(|row| row.severity() == 0)) {
+            if !node
+                .needs
+                .iter()
+                .all(|need| rows.get(need).is_some_and(|row| row.severity() == 0))
+            {
                 continue;
             }
             started.insert(node.name.clone());
@@ -98,7 +105,12 @@ pub async fn pass(graph: &Graph, ports: Ports<'_>, look: &Look) -> Result<Pass, 
                 }
             }
             // Rows that were held may have made more steps ready: go on until nothing starts.
-            None if graph.nodes().iter().any(|n| !started.contains(&n.name) && n.needs.iter().all(|need| rows.get(need).is_some_and(|r| r.severity() == 0))) => {}
+            None if graph.nodes().iter().any(|n| {
+                !started.contains(&n.name)
+                    && n.needs
+                        .iter()
+                        .all(|need| rows.get(need).is_some_and(|r| r.severity() == 0))
+            }) => {}
             None => break,
         }
     }
@@ -107,7 +119,11 @@ pub async fn pass(graph: &Graph, ports: Ports<'_>, look: &Look) -> Result<Pass, 
             rows.insert(node.name.clone(), not_started(node, ledgers.get(&node.name), &rows));
         }
     }
-    let mut ordered: Vec<StepRow> = graph.nodes().iter().filter_map(|node| rows.remove(&node.name)).collect();
+    let mut ordered: Vec<StepRow> = graph
+        .nodes()
+        .iter()
+        .filter_map(|node| rows.remove(&node.name))
+        .collect();
     ordered.extend(rows.into_values());
     ordered.extend(undoing.waiting_rows());
     Ok(Pass { rows: ordered })
@@ -136,7 +152,10 @@ pub async fn undo_all(ports: Ports<'_>, look: &Look) -> Result<Pass, Setback> {
 }
 
 fn by_step(ledgers: Vec<Arc<dyn Ledger>>) -> BTreeMap<StepName, Arc<dyn Ledger>> {
-    ledgers.into_iter().map(|ledger| (ledger.record().step, ledger)).collect()
+    ledgers
+        .into_iter()
+        .map(|ledger| (ledger.record().step, ledger))
+        .collect()
 }
 
 /// What a step's expressions see: inputs, and outputs of all steps before it.
@@ -144,9 +163,15 @@ fn context(graph: &Graph, node: &Node, rows: &BTreeMap<StepName, StepRow>) -> Co
     let outputs = node
         .before
         .iter()
-        .filter_map(|name| rows.get(name).map(|row| (name.clone(), row.outputs.clone().unwrap_or_else(|| json!({})))))
+        .filter_map(|name| {
+            rows.get(name)
+                .map(|row| (name.clone(), row.outputs.clone().unwrap_or_else(|| json!({}))))
+        })
         .collect();
-    Context { inputs: graph.inputs().clone(), outputs }
+    Context {
+        inputs: graph.inputs().clone(),
+        outputs,
+    }
 }
 
 /// The row of a step whose needs are not done. What is done stays done: a dependency that wavers undoes nothing.
@@ -169,7 +194,13 @@ fn not_started(node: &Node, ledger: Option<&Arc<dyn Ledger>>, rows: &BTreeMap<St
         .collect();
     StepRow {
         inventory: record.map_or(0, |r| r.inventory.len()),
-        ..StepRow::new(&node.name, &node.on, RowState::Pending, "WaitingForStep", format!("waits for {}", waits.join(", ")))
+        ..StepRow::new(
+            &node.name,
+            &node.on,
+            RowState::Pending,
+            "WaitingForStep",
+            format!("waits for {}", waits.join(", ")),
+        )
     }
 }
 
@@ -191,14 +222,24 @@ impl Undoing {
     }
 
     fn start<'a>(&mut self, ports: Ports<'a>, look: &Look, running: &mut Running<'a>) {
-        let free: Vec<StepName> =
-            self.waiting.keys().filter(|name| self.needed_by.get(*name).is_none_or(BTreeSet::is_empty)).cloned().collect();
+        let free: Vec<StepName> = self
+            .waiting
+            .keys()
+            .filter(|name| self.needed_by.get(*name).is_none_or(BTreeSet::is_empty))
+            .cloned()
+            .collect();
         for name in free {
             if running.len() >= look.concurrency.max(1) {
                 return;
             }
-            let Some(ledger) = self.waiting.remove(&name) else { continue };
-            if let Some(row) = look.held.get(&name).filter(|row| row.state != RowState::Done && !look.due.contains(&name)) {
+            let Some(ledger) = self.waiting.remove(&name) else {
+                continue;
+            };
+            if let Some(row) = look
+                .held
+                .get(&name)
+                .filter(|row| row.state != RowState::Done && !look.due.contains(&name))
+            {
                 let row = row.clone();
                 running.push(Box::pin(async move { row }));
                 continue;
@@ -221,11 +262,22 @@ impl Undoing {
             .iter()
             .map(|(name, ledger)| {
                 let record = ledger.record();
-                let after: Vec<&str> =
-                    self.needed_by.get(name).into_iter().flatten().map(StepName::as_str).collect();
+                let after: Vec<&str> = self
+                    .needed_by
+                    .get(name)
+                    .into_iter()
+                    .flatten()
+                    .map(StepName::as_str)
+                    .collect();
                 StepRow {
                     inventory: record.inventory.len(),
-                    ..StepRow::new(name, record.receipt.target.name(), RowState::Pending, "WaitingForStep", format!("is undone after {}", after.join(", ")))
+                    ..StepRow::new(
+                        name,
+                        record.receipt.target.name(),
+                        RowState::Pending,
+                        "WaitingForStep",
+                        format!("is undone after {}", after.join(", ")),
+                    )
                 }
             })
             .collect()

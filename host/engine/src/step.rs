@@ -29,7 +29,10 @@ pub(crate) async fn forward(ports: Ports<'_>, step: Forward<'_>) -> StepRow {
         Ok(row) => row,
         Err(setback) => {
             let inventory = step.ledger.as_ref().map_or(0, |l| l.record().inventory.len());
-            StepRow { inventory, ..StepRow::held_up(name, on, false, setback) }
+            StepRow {
+                inventory,
+                ..StepRow::held_up(name, on, false, setback)
+            }
         }
     }
 }
@@ -37,7 +40,9 @@ pub(crate) async fn forward(ports: Ports<'_>, step: Forward<'_>) -> StepRow {
 async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Setback> {
     let (node, name, on) = (step.node, &step.node.name, step.node.on.as_str());
     if let Some(when) = &node.when
-        && !when.is_true(&step.context).map_err(|message| Setback::new(Class::UserFix, "InvalidCondition", format!("when: {message}")))?
+        && !when
+            .is_true(&step.context)
+            .map_err(|message| Setback::new(Class::UserFix, "InvalidCondition", format!("when: {message}")))?
     {
         if let Some(ledger) = &step.ledger {
             let row = back(ports, ledger.clone(), step.round).await;
@@ -45,9 +50,18 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
                 return Ok(row);
             }
         }
-        return Ok(StepRow::new(name, on, RowState::Skipped, "ConditionFalse", "its condition is false"));
+        return Ok(StepRow::new(
+            name,
+            on,
+            RowState::Skipped,
+            "ConditionFalse",
+            "its condition is false",
+        ));
     }
-    let spec = node.with.render(&step.context).map_err(|problem| Setback::new(Class::UserFix, "InvalidExpression", format!("with{problem}")))?;
+    let spec = node
+        .with
+        .render(&step.context)
+        .map_err(|problem| Setback::new(Class::UserFix, "InvalidExpression", format!("with{problem}")))?;
     let mut receipt = Receipt {
         plugin: node.plugin.clone(),
         digest: ports.plugins.digest(&node.plugin)?,
@@ -80,42 +94,72 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
         }
     };
     let record = ledger.record();
-    let scope = match ports.remotes.enter(&record.receipt.target, Purpose::Provision, ledger.clone()).await? {
+    let scope = match ports
+        .remotes
+        .enter(&record.receipt.target, Purpose::Provision, ledger.clone())
+        .await?
+    {
         Entered::Scope(scope) => scope,
         Entered::Vanished(why) => return Err(Setback::new(Class::UserFix, "RemoteReplaced", why)),
     };
-    let call = Call { record: &record, export: Export::Provision, scope: scope.clone(), round: step.round };
+    let call = Call {
+        record: &record,
+        export: Export::Provision,
+        scope: scope.clone(),
+        round: step.round,
+    };
     let outcome = match ports.plugins.call(call).await {
         Ok(outcome) => outcome,
         Err(setback) => {
             // What the call wrote before it failed is in the inventory; what became known of it is kept.
-            ledger.settle(Phase::Provisioning, record.outputs, record.memory).await?;
+            ledger
+                .settle(Phase::Provisioning, record.outputs, record.memory)
+                .await?;
             let inventory = ledger.record().inventory.len();
-            return Ok(StepRow { watch: scope.seen(), inventory, ..StepRow::held_up(name, on, false, setback) });
+            return Ok(StepRow {
+                watch: scope.seen(),
+                inventory,
+                ..StepRow::held_up(name, on, false, setback)
+            });
         }
     };
     let row = match outcome {
         Outcome::Yield(wait) => {
-            ledger.settle(Phase::Provisioning, record.outputs, wait.memory.clone()).await?;
+            ledger
+                .settle(Phase::Provisioning, record.outputs, wait.memory.clone())
+                .await?;
             let (watch, after) = (scope.watched(bounded(wait.watch)).await, wait.after);
             let row = StepRow::held_up(name, on, false, Setback::new(Class::Wait, wait.reason, wait.message));
             StepRow { watch, after, ..row }
         }
         Outcome::Done(done) => settle_done(node, done, scope.as_ref(), &ledger).await?,
     };
-    Ok(StepRow { inventory: ledger.record().inventory.len(), ..row })
+    Ok(StepRow {
+        inventory: ledger.record().inventory.len(),
+        ..row
+    })
 }
 
 /// Prunes what this call did not name, then stores the step as done.
 async fn settle_done(node: &Node, done: Done, scope: &dyn Scope, ledger: &Arc<dyn Ledger>) -> Result<StepRow, Setback> {
     let named: std::collections::HashSet<ObjectRef> = scope.named().into_iter().collect();
-    let stale: Vec<Entry> = ledger.record().inventory.into_iter().filter(|entry| !named.contains(&entry.object)).collect();
+    let stale: Vec<Entry> = ledger
+        .record()
+        .inventory
+        .into_iter()
+        .filter(|entry| !named.contains(&entry.object))
+        .collect();
     if !named.is_empty() && !stale.is_empty() {
         match scope.take_away(stale).await {
             Ok(TakenAway::Gone) => {}
             Ok(TakenAway::Waiting { on, message }) => {
                 ledger.settle(Phase::Provisioning, done.outputs, done.memory).await?;
-                let row = StepRow::held_up(&node.name, &node.on, false, Setback::new(Class::Wait, "Pruning", message));
+                let row = StepRow::held_up(
+                    &node.name,
+                    &node.on,
+                    false,
+                    Setback::new(Class::Wait, "Pruning", message),
+                );
                 return Ok(StepRow { watch: on, ..row });
             }
             Err(setback) => {
@@ -128,7 +172,11 @@ async fn settle_done(node: &Node, done: Done, scope: &dyn Scope, ledger: &Arc<dy
     let mut row = done_row(node, &ledger.record());
     row.tried = true;
     row.watch = scope.seen();
-    let more: Vec<ObjectRef> = done.watch.into_iter().filter(|target| !row.watch.iter().any(|w| w.target == *target)).collect();
+    let more: Vec<ObjectRef> = done
+        .watch
+        .into_iter()
+        .filter(|target| !row.watch.iter().any(|w| w.target == *target))
+        .collect();
     row.watch.extend(scope.watched(bounded(more)).await);
     Ok(row)
 }
@@ -173,7 +221,11 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
         ledger.close().await?;
         return Ok(gone("nothing was ever written".into()));
     }
-    let scope = match ports.remotes.enter(&target, Purpose::Deprovision, ledger.clone()).await? {
+    let scope = match ports
+        .remotes
+        .enter(&target, Purpose::Deprovision, ledger.clone())
+        .await?
+    {
         Entered::Scope(scope) => scope,
         Entered::Vanished(why) => {
             ports.remotes.leave(&target, &name).await?;
@@ -182,17 +234,36 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
         }
     };
     if record.phase == Phase::Deprovisioning {
-        let call = Call { record: &record, export: Export::Deprovision { doomed: false }, scope: scope.clone(), round };
+        let call = Call {
+            record: &record,
+            export: Export::Deprovision { doomed: false },
+            scope: scope.clone(),
+            round,
+        };
         match ports.plugins.call(call).await {
             Ok(Outcome::Done(_)) => ledger.settle(Phase::Emptying, None, None).await?,
             Ok(Outcome::Yield(wait)) => {
-                ledger.settle(Phase::Deprovisioning, record.outputs, wait.memory.clone()).await?;
+                ledger
+                    .settle(Phase::Deprovisioning, record.outputs, wait.memory.clone())
+                    .await?;
                 let watch = scope.watched(bounded(wait.watch)).await;
-                let row = StepRow::held_up(&name, target.name(), true, Setback::new(Class::Wait, wait.reason, wait.message));
-                return Ok(StepRow { watch, after: wait.after, inventory: record.inventory.len(), ..row });
+                let row = StepRow::held_up(
+                    &name,
+                    target.name(),
+                    true,
+                    Setback::new(Class::Wait, wait.reason, wait.message),
+                );
+                return Ok(StepRow {
+                    watch,
+                    after: wait.after,
+                    inventory: record.inventory.len(),
+                    ..row
+                });
             }
             Err(setback) => {
-                ledger.settle(Phase::Deprovisioning, record.outputs, record.memory).await?;
+                ledger
+                    .settle(Phase::Deprovisioning, record.outputs, record.memory)
+                    .await?;
                 return Err(setback);
             }
         }
@@ -205,8 +276,17 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
         }
         Ok(TakenAway::Waiting { on, message }) => {
             ledger.settle(Phase::Emptying, None, None).await?;
-            let row = StepRow::held_up(&name, target.name(), true, Setback::new(Class::Wait, "WaitingForDeletion", message));
-            Ok(StepRow { watch: on, inventory: ledger.record().inventory.len(), ..row })
+            let row = StepRow::held_up(
+                &name,
+                target.name(),
+                true,
+                Setback::new(Class::Wait, "WaitingForDeletion", message),
+            );
+            Ok(StepRow {
+                watch: on,
+                inventory: ledger.record().inventory.len(),
+                ..row
+            })
         }
         Err(setback) => {
             ledger.settle(Phase::Emptying, None, None).await?;

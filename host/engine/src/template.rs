@@ -47,18 +47,35 @@ fn parse(document: &Value, path: &str, problems: &mut Vec<Problem>) -> Node {
         Value::String(text) if text.contains("${") => match split(text) {
             Ok(parts) => Node::Text(parts),
             Err(message) => {
-                problems.push(Problem { path: path.to_owned(), message });
+                problems.push(Problem {
+                    path: path.to_owned(),
+                    message,
+                });
                 Node::Plain(Value::Null)
             }
         },
         Value::Array(items) => {
-            let nodes: Vec<_> = items.iter().enumerate().map(|(i, item)| parse(item, &format!("{path}/{i}"), problems)).collect();
-            if nodes.iter().all(|n| matches!(n, Node::Plain(_))) { Node::Plain(document.clone()) } else { Node::List(nodes) }
+            let nodes: Vec<_> = items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| parse(item, &format!("{path}/{i}"), problems))
+                .collect();
+            if nodes.iter().all(|n| matches!(n, Node::Plain(_))) {
+                Node::Plain(document.clone())
+            } else {
+                Node::List(nodes)
+            }
         }
         Value::Object(map) => {
-            let nodes: Vec<_> =
-                map.iter().map(|(k, v)| (k.clone(), parse(v, &format!("{path}/{}", escape(k)), problems))).collect();
-            if nodes.iter().all(|(_, n)| matches!(n, Node::Plain(_))) { Node::Plain(document.clone()) } else { Node::Map(nodes) }
+            let nodes: Vec<_> = map
+                .iter()
+                .map(|(k, v)| (k.clone(), parse(v, &format!("{path}/{}", escape(k)), problems)))
+                .collect();
+            if nodes.iter().all(|(_, n)| matches!(n, Node::Plain(_))) {
+                Node::Plain(document.clone())
+            } else {
+                Node::Map(nodes)
+            }
         }
         plain => Node::Plain(plain.clone()),
     }
@@ -124,16 +141,22 @@ fn render(node: &Node, context: &Context, path: &mut String) -> Result<Value, Pr
     };
     match node {
         Node::Plain(value) => Ok(value.clone()),
-        Node::List(items) => {
-            items.iter().enumerate().map(|(i, item)| within(path, &i.to_string(), item)).collect::<Result<_, _>>().map(Value::Array)
-        }
+        Node::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, item)| within(path, &i.to_string(), item))
+            .collect::<Result<_, _>>()
+            .map(Value::Array),
         Node::Map(entries) => entries
             .iter()
             .map(|(key, child)| within(path, key, child).map(|value| (key.clone(), value)))
             .collect::<Result<Map<_, _>, _>>()
             .map(Value::Object),
         Node::Text(parts) => {
-            let problem = |message: String| Problem { path: path.clone(), message };
+            let problem = |message: String| Problem {
+                path: path.clone(),
+                message,
+            };
             if let [Part::Hole(only)] = parts.as_slice() {
                 return only.evaluate(context).map_err(problem);
             }
@@ -144,7 +167,12 @@ fn render(node: &Node, context: &Context, path: &mut String) -> Result<Value, Pr
                     Part::Hole(expression) => match expression.evaluate(context).map_err(problem)? {
                         Value::String(value) => text.push_str(&value),
                         value @ (Value::Number(_) | Value::Bool(_)) => text.push_str(&value.to_string()),
-                        other => return Err(Problem { path: path.clone(), message: format!("{other} cannot stand within a text") }),
+                        other => {
+                            return Err(Problem {
+                                path: path.clone(),
+                                message: format!("{other} cannot stand within a text"),
+                            });
+                        }
                     },
                 }
             }
@@ -171,7 +199,10 @@ mod tests {
 
     #[test]
     fn a_text_that_is_one_hole_becomes_the_value() {
-        assert_eq!(rendered(json!({"a": "${inputs.n}", "b": ["${inputs.m}"]})).unwrap(), json!({"a": 2, "b": [{"a": 1}]}));
+        assert_eq!(
+            rendered(json!({"a": "${inputs.n}", "b": ["${inputs.m}"]})).unwrap(),
+            json!({"a": 2, "b": [{"a": 1}]})
+        );
     }
 
     #[test]
@@ -182,15 +213,29 @@ mod tests {
 
     #[test]
     fn a_doubled_dollar_is_a_plain_one() {
-        assert_eq!(rendered(json!("echo $${HOME} $(X) $$ {}")).unwrap(), json!("echo ${HOME} $(X) $$ {}"));
+        assert_eq!(
+            rendered(json!("echo $${HOME} $(X) $$ {}")).unwrap(),
+            json!("echo ${HOME} $(X) $$ {}")
+        );
     }
 
     #[test]
     fn problems_name_their_place() {
         let mut problems = Vec::new();
         Template::parse(&json!({"a/b": ["${", "${nope}"]}), "/with", &mut problems);
-        assert_eq!(problems.iter().map(|p| p.path.as_str()).collect::<Vec<_>>(), ["/with/a~1b/0", "/with/a~1b/1"]);
-        assert_eq!(rendered(json!({"k": [1, "${inputs.absent}"]})).unwrap_err().path, "/k/1");
-        assert!(rendered(json!("a${inputs.m}")).unwrap_err().message.contains("within a text"));
+        assert_eq!(
+            problems.iter().map(|p| p.path.as_str()).collect::<Vec<_>>(),
+            ["/with/a~1b/0", "/with/a~1b/1"]
+        );
+        assert_eq!(
+            rendered(json!({"k": [1, "${inputs.absent}"]})).unwrap_err().path,
+            "/k/1"
+        );
+        assert!(
+            rendered(json!("a${inputs.m}"))
+                .unwrap_err()
+                .message
+                .contains("within a text")
+        );
     }
 }

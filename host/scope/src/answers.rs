@@ -46,7 +46,11 @@ impl Answer {
             Value::String(text) => text.as_str(),
             body => body.get("message").and_then(Value::as_str).unwrap_or_default(),
         };
-        if text.is_empty() { format!("HTTP {}", self.status) } else { chandlery_core::readiness::one_line(text) }
+        if text.is_empty() {
+            format!("HTTP {}", self.status)
+        } else {
+            chandlery_core::readiness::one_line(text)
+        }
     }
 
     fn causes(&self) -> Vec<(&str, &str, &str)> {
@@ -66,7 +70,10 @@ impl Answer {
     }
 
     fn details_kind(&self) -> &str {
-        self.body.pointer("/details/kind").and_then(Value::as_str).unwrap_or_default()
+        self.body
+            .pointer("/details/kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// The table.
@@ -76,7 +83,9 @@ impl Answer {
         Verdict::Bad(match self.status {
             200..=299 => return Verdict::Good,
             401 => CallError::Denied(format!("the cluster does not accept the credential: {message}")),
-            403 if causes.iter().any(|(_, reason, _)| *reason == "NamespaceTerminating") => CallError::Unavailable(message),
+            403 if causes.iter().any(|(_, reason, _)| *reason == "NamespaceTerminating") => {
+                CallError::Unavailable(message)
+            }
             403 => return Verdict::Forbidden(message),
             404 => CallError::NotFound(match (asked, self.details_kind()) {
                 // The bare text is how the server says that it serves no such path.
@@ -87,11 +96,23 @@ impl Answer {
             422 if causes.iter().any(|(field, ..)| *field == "metadata.uid") => CallError::Conflict(message),
             422 if asked == Asked::Patch && causes.is_empty() => CallError::Conflict(message),
             422 if !causes.is_empty() => CallError::Invalid(
-                causes.iter().map(|(field, _, message)| Problem { path: pointer(field), message: chandlery_core::readiness::one_line(message) }).collect(),
+                causes
+                    .iter()
+                    .map(|(field, _, message)| Problem {
+                        path: pointer(field),
+                        message: chandlery_core::readiness::one_line(message),
+                    })
+                    .collect(),
             ),
-            400 | 413 | 415 | 422 => CallError::Invalid(vec![Problem { path: String::new(), message }]),
+            400 | 413 | 415 | 422 => CallError::Invalid(vec![Problem {
+                path: String::new(),
+                message,
+            }]),
             408 | 429 | 500 | 502 | 503 | 504 => CallError::Unavailable(message),
-            300..=399 => CallError::Denied(format!("the cluster answers with a redirect (HTTP {}), which is not followed", self.status)),
+            300..=399 => CallError::Denied(format!(
+                "the cluster answers with a redirect (HTTP {}), which is not followed",
+                self.status
+            )),
             _ => CallError::Other(message),
         })
     }
@@ -133,28 +154,51 @@ mod tests {
     use serde_json::json;
 
     fn verdict(status: u16, body: Value, asked: Asked) -> Verdict {
-        Answer { status, body, retry_after: None }.verdict(asked)
+        Answer {
+            status,
+            body,
+            retry_after: None,
+        }
+        .verdict(asked)
     }
 
     #[test]
     fn fields_become_pointers() {
-        assert_eq!(pointer("spec.template.spec.containers[0].image"), "/spec/template/spec/containers/0/image");
-        assert_eq!(pointer("metadata.labels[app.kubernetes.io/name]"), "/metadata/labels/app.kubernetes.io~1name");
+        assert_eq!(
+            pointer("spec.template.spec.containers[0].image"),
+            "/spec/template/spec/containers/0/image"
+        );
+        assert_eq!(
+            pointer("metadata.labels[app.kubernetes.io/name]"),
+            "/metadata/labels/app.kubernetes.io~1name"
+        );
         assert_eq!(pointer(""), "");
     }
 
     #[test]
     fn a_terminating_namespace_is_not_a_lack_of_rights() {
         let body = json!({"message": "being terminated", "details": {"causes": [{"reason": "NamespaceTerminating"}]}});
-        assert!(matches!(verdict(403, body, Asked::Write), Verdict::Bad(CallError::Unavailable(_))));
-        assert!(matches!(verdict(403, json!({"message": "no"}), Asked::Write), Verdict::Forbidden(_)));
+        assert!(matches!(
+            verdict(403, body, Asked::Write),
+            Verdict::Bad(CallError::Unavailable(_))
+        ));
+        assert!(matches!(
+            verdict(403, json!({"message": "no"}), Asked::Write),
+            Verdict::Forbidden(_)
+        ));
     }
 
     #[test]
     fn the_kinds_of_422_are_told_apart() {
         let uid = json!({"details": {"causes": [{"field": "metadata.uid", "message": "immutable"}]}});
-        assert!(matches!(verdict(422, uid, Asked::Write), Verdict::Bad(CallError::Conflict(_))));
-        assert!(matches!(verdict(422, json!({"message": "test failed"}), Asked::Patch), Verdict::Bad(CallError::Conflict(_))));
+        assert!(matches!(
+            verdict(422, uid, Asked::Write),
+            Verdict::Bad(CallError::Conflict(_))
+        ));
+        assert!(matches!(
+            verdict(422, json!({"message": "test failed"}), Asked::Patch),
+            Verdict::Bad(CallError::Conflict(_))
+        ));
         let field = json!({"details": {"causes": [{"field": "spec.replicas", "message": "must be positive"}]}});
         match verdict(422, field, Asked::Write) {
             Verdict::Bad(CallError::Invalid(problems)) => assert_eq!(problems[0].path, "/spec/replicas"),
@@ -164,9 +208,17 @@ mod tests {
 
     #[test]
     fn a_hostile_answer_is_an_error_and_nothing_more() {
-        for (status, body) in [(301, json!("go away")), (200, Value::Null), (599, json!([1])), (422, json!({"details": {"causes": "x"}}))] {
+        for (status, body) in [
+            (301, json!("go away")),
+            (200, Value::Null),
+            (599, json!([1])),
+            (422, json!({"details": {"causes": "x"}})),
+        ] {
             verdict(status, body, Asked::Read);
         }
-        assert!(matches!(verdict(302, Value::Null, Asked::Read), Verdict::Bad(CallError::Denied(_))));
+        assert!(matches!(
+            verdict(302, Value::Null, Asked::Read),
+            Verdict::Bad(CallError::Denied(_))
+        ));
     }
 }

@@ -28,12 +28,24 @@ pub struct InstanceIdentity {
 impl InstanceIdentity {
     /// In a Pod, from the downward API: `pod` is `namespace/name`.
     pub fn of_pod(pod: &str, uid: &str) -> Self {
-        Self { own: Instance { home: uid.to_owned(), process: own_process(), pod: pod.to_owned() } }
+        Self {
+            own: Instance {
+                home: uid.to_owned(),
+                process: own_process(),
+                pod: pod.to_owned(),
+            },
+        }
     }
 
     /// Outside a cluster: by machine and boot.
     pub fn of_process() -> Self {
-        Self { own: Instance { home: format!("{}/{}", machine(), boot()), process: own_process(), pod: String::new() } }
+        Self {
+            own: Instance {
+                home: format!("{}/{}", machine(), boot()),
+                process: own_process(),
+                pod: String::new(),
+            },
+        }
     }
 
     /// As claims bear it.
@@ -46,21 +58,31 @@ impl InstanceIdentity {
         if other.home == self.own.home {
             // The same Pod, an earlier process: a container is started anew only after it has ended. The same machine: the
             // process table tells.
-            let gone = if self.own.pod.is_empty() { !process_lives(&other.process) } else { other.process != self.own.process };
+            let gone = if self.own.pod.is_empty() {
+                !process_lives(&other.process)
+            } else {
+                other.process != self.own.process
+            };
             return Some(if gone { Sighting::Gone } else { Sighting::MayLive });
         }
-        let same_machine = other.pod.is_empty() && self.own.pod.is_empty() && other.home.split('/').next() == Some(&machine());
+        let same_machine =
+            other.pod.is_empty() && self.own.pod.is_empty() && other.home.split('/').next() == Some(&machine());
         // Another boot of this machine.
         same_machine.then_some(Sighting::Gone)
     }
 }
 
 fn read_line(path: &str) -> Option<String> {
-    std::fs::read_to_string(Path::new(path)).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    std::fs::read_to_string(Path::new(path))
+        .ok()
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
 }
 
 fn machine() -> String {
-    read_line("/etc/machine-id").or_else(|| read_line("/proc/sys/kernel/hostname")).unwrap_or_else(|| "machine".into())
+    read_line("/etc/machine-id")
+        .or_else(|| read_line("/proc/sys/kernel/hostname"))
+        .unwrap_or_else(|| "machine".into())
 }
 
 fn boot() -> String {
@@ -86,7 +108,9 @@ fn start_time(id: u32) -> Option<String> {
 }
 
 fn process_lives(process: &str) -> bool {
-    let Some((id, start)) = process.split_once(':') else { return true };
+    let Some((id, start)) = process.split_once(':') else {
+        return true;
+    };
     let Ok(id) = id.parse::<u32>() else { return true };
     start_time(id).is_some_and(|now| now == start)
 }
@@ -117,7 +141,10 @@ impl ClaimKey {
         let mut object = RemoteClaim::new(
             &self.name(),
             RemoteClaimSpec {
-                remote: ClaimedRemote { name: self.remote.clone(), uid: self.remote_uid.to_string() },
+                remote: ClaimedRemote {
+                    name: self.remote.clone(),
+                    uid: self.remote_uid.to_string(),
+                },
                 holder: ClaimHolder {
                     kind: "Provision".into(),
                     name: self.provision.clone(),
@@ -129,8 +156,13 @@ impl ClaimKey {
         );
         object.metadata.namespace = Some(self.namespace.clone());
         object.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-        object.metadata.labels =
-            Some([(REMOTE_LABEL.to_owned(), self.remote_uid.to_string()), (PROVISION_LABEL.to_owned(), self.provision_uid.to_string())].into());
+        object.metadata.labels = Some(
+            [
+                (REMOTE_LABEL.to_owned(), self.remote_uid.to_string()),
+                (PROVISION_LABEL.to_owned(), self.provision_uid.to_string()),
+            ]
+            .into(),
+        );
         object
     }
 }
@@ -146,7 +178,11 @@ pub struct ClaimStore {
 impl ClaimStore {
     /// A store that knows of no claim yet.
     pub fn new(client: Client, identity: InstanceIdentity) -> Arc<Self> {
-        Arc::new(Self { client, identity, borne: Mutex::default() })
+        Arc::new(Self {
+            client,
+            identity,
+            borne: Mutex::default(),
+        })
     }
 
     fn api(&self, namespace: &str) -> Api<RemoteClaim> {
@@ -195,7 +231,10 @@ impl ClaimStore {
     async fn bear(&self, key: &ClaimKey, purpose: Purpose) -> Result<(), Setback> {
         let (api, name, own) = (self.api(&key.namespace), key.name(), self.identity.instance());
         for _ in 0..SWAPS {
-            match timed_raw(api.get_opt(&name)).await.map_err(|f| f.into_setback("the claim"))? {
+            match timed_raw(api.get_opt(&name))
+                .await
+                .map_err(|f| f.into_setback("the claim"))?
+            {
                 None if purpose == Purpose::Deprovision => {
                     // Forced away by somebody. Taking away needs no new claim, and in a dying namespace none could be made.
                     return Ok(());
@@ -226,7 +265,9 @@ impl ClaimStore {
             None => HolderState::Gone,
             Some(found) if found.metadata.uid.as_deref() != Some(key.provision_uid.as_str()) => HolderState::Gone,
             Some(found) if found.metadata.deletion_timestamp.is_some() => HolderState::Leaving,
-            Some(found) if !found.spec.0.steps.iter().any(|step| step.name == key.step.as_str()) => HolderState::Leaving,
+            Some(found) if !found.spec.0.steps.iter().any(|step| step.name == key.step.as_str()) => {
+                HolderState::Leaving
+            }
             Some(_) => HolderState::Wants,
         })
     }
@@ -237,7 +278,9 @@ impl ClaimStore {
             None => RemoteFence::Gone,
             Some(found) if found.metadata.uid.as_deref() != Some(key.remote_uid.as_str()) => RemoteFence::Gone,
             Some(found) if found.metadata.deletion_timestamp.is_some() => RemoteFence::Closing,
-            Some(found) if !found.metadata.finalizers.iter().flatten().any(|f| f == FINALIZER) => RemoteFence::Unprotected,
+            Some(found) if !found.metadata.finalizers.iter().flatten().any(|f| f == FINALIZER) => {
+                RemoteFence::Unprotected
+            }
             Some(_) => RemoteFence::Open,
         })
     }
@@ -254,12 +297,22 @@ impl ClaimStore {
                 return Ok(());
             };
             let others = self.sight_all(&found.spec.instances).await?;
-            let sight = |other: &Instance| if others.contains(other) { Sighting::Gone } else { Sighting::MayLive };
+            let sight = |other: &Instance| {
+                if others.contains(other) {
+                    Sighting::Gone
+                } else {
+                    Sighting::MayLive
+                }
+            };
             match claim::release(self.identity.instance(), &found.spec.instances, sight) {
                 Release::Delete => {
                     let (uid, version) = (found.metadata.uid.clone(), found.metadata.resource_version.clone());
                     // Already being deleted by somebody: only our finalizer holds it.
-                    let version = if found.metadata.deletion_timestamp.is_some() { None } else { version };
+                    let version = if found.metadata.deletion_timestamp.is_some() {
+                        None
+                    } else {
+                        version
+                    };
                     match remove(&api, &name, uid.as_deref(), version.as_deref()).await {
                         Ok(()) => {
                             self.set_borne(&name, false);
@@ -283,7 +336,11 @@ impl ClaimStore {
                 }
             }
         }
-        Err(Setback::new(Class::Retry, "HubConflict", "the claim keeps changing; it is tried again"))
+        Err(Setback::new(
+            Class::Retry,
+            "HubConflict",
+            "the claim keeps changing; it is tried again",
+        ))
     }
 
     /// Which of these instances are observed gone.
@@ -302,7 +359,9 @@ impl ClaimStore {
     }
 
     async fn sight_pod(&self, other: &Instance) -> Result<Sighting, Setback> {
-        let Some((namespace, name)) = other.pod.split_once('/') else { return Ok(Sighting::MayLive) };
+        let Some((namespace, name)) = other.pod.split_once('/') else {
+            return Ok(Sighting::MayLive);
+        };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let pod = timed("the pod of another instance", api.get_opt(name)).await?;
         let same = pod.is_some_and(|pod| pod.metadata.uid.as_deref() == Some(other.home.as_str()));
@@ -317,7 +376,9 @@ impl ClaimStore {
         let all: Api<RemoteClaim> = Api::all(self.client.clone());
         for mut claim in timed("the claims", all.list(&ListParams::default())).await?.items {
             let before = claim.spec.instances.len();
-            claim.spec.instances.retain(|other| other == self.identity.instance() || self.identity.sight_here(other) != Some(Sighting::Gone));
+            claim.spec.instances.retain(|other| {
+                other == self.identity.instance() || self.identity.sight_here(other) != Some(Sighting::Gone)
+            });
             if claim.spec.instances.len() < before
                 && let (Some(namespace), Some(name)) = (claim.metadata.namespace.clone(), claim.metadata.name.clone())
             {
@@ -339,16 +400,29 @@ impl ClaimStore {
 }
 
 fn describe(instance: &Instance) -> String {
-    if instance.pod.is_empty() { format!("process {}", instance.process) } else { format!("pod {}", instance.pod) }
+    if instance.pod.is_empty() {
+        format!("process {}", instance.process)
+    } else {
+        format!("pod {}", instance.pod)
+    }
 }
 
 fn refused(key: &ClaimKey, holder: HolderState, fence: RemoteFence) -> Setback {
     let (reason, message) = match (holder, fence) {
         (HolderState::Gone, _) => ("ProvisionGone", "the provision is gone".to_owned()),
         (HolderState::Leaving, _) => ("ProvisionLeaving", "the provision no longer wants this step".to_owned()),
-        (_, RemoteFence::Gone) => ("WaitingForRemote", format!("there is no RemoteCluster {} any more", key.remote)),
-        (_, RemoteFence::Closing) => ("RemoteClosing", format!("RemoteCluster {} is being deleted", key.remote)),
-        (_, _) => ("WaitingForRemote", format!("RemoteCluster {} has not been looked at yet", key.remote)),
+        (_, RemoteFence::Gone) => (
+            "WaitingForRemote",
+            format!("there is no RemoteCluster {} any more", key.remote),
+        ),
+        (_, RemoteFence::Closing) => (
+            "RemoteClosing",
+            format!("RemoteCluster {} is being deleted", key.remote),
+        ),
+        (_, _) => (
+            "WaitingForRemote",
+            format!("RemoteCluster {} has not been looked at yet", key.remote),
+        ),
     };
     Setback::new(Class::Wait, reason, message)
 }
@@ -369,15 +443,30 @@ mod tests {
     #[test]
     fn an_instance_is_gone_by_evidence_only() {
         let pod = InstanceIdentity::of_pod("ns/a", "uid-a");
-        let earlier = Instance { process: "1:1".into(), ..pod.instance().clone() };
+        let earlier = Instance {
+            process: "1:1".into(),
+            ..pod.instance().clone()
+        };
         assert_eq!(pod.sight_here(&earlier), Some(Sighting::Gone));
-        let other = Instance { home: "uid-b".into(), process: "1:1".into(), pod: "ns/b".into() };
+        let other = Instance {
+            home: "uid-b".into(),
+            process: "1:1".into(),
+            pod: "ns/b".into(),
+        };
         assert_eq!(pod.sight_here(&other), None, "to be asked of the hub");
         let process = InstanceIdentity::of_process();
         assert_eq!(process.sight_here(process.instance()), Some(Sighting::MayLive));
-        let rebooted = Instance { home: format!("{}/another-boot", machine()), process: "1:1".into(), pod: String::new() };
+        let rebooted = Instance {
+            home: format!("{}/another-boot", machine()),
+            process: "1:1".into(),
+            pod: String::new(),
+        };
         assert_eq!(process.sight_here(&rebooted), Some(Sighting::Gone));
-        let elsewhere = Instance { home: "elsewhere/boot".into(), process: "1:1".into(), pod: String::new() };
+        let elsewhere = Instance {
+            home: "elsewhere/boot".into(),
+            process: "1:1".into(),
+            pod: String::new(),
+        };
         assert_eq!(process.sight_here(&elsewhere), None);
     }
 }

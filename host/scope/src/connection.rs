@@ -83,7 +83,14 @@ impl Connection {
 
     /// Facts of the cluster under a name, with the identity that was just read.
     pub(crate) fn facts(&self, name: &str, identity: String, version: String, path: Vec<String>) -> Facts {
-        Facts { name: name.to_owned(), identity, host: self.host.clone(), port: self.port, version, path }
+        Facts {
+            name: name.to_owned(),
+            identity,
+            host: self.host.clone(),
+            port: self.port,
+            version,
+            path,
+        }
     }
 }
 
@@ -92,7 +99,11 @@ impl Connection {
 /// # Errors
 /// [`ConnectionError`]; nothing was sent.
 pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
-    let uri: http::Uri = endpoint.server.as_str().parse().map_err(|_| ConnectionError::Address(endpoint.server.to_string()))?;
+    let uri: http::Uri = endpoint
+        .server
+        .as_str()
+        .parse()
+        .map_err(|_| ConnectionError::Address(endpoint.server.to_string()))?;
     let mut config = Config::new(uri);
     config.root_cert = match &endpoint.certificate_authority {
         None => None,
@@ -120,7 +131,12 @@ pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Conn
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;
-    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let host = config
+        .cluster_url
+        .host()
+        .unwrap_or_default()
+        .trim_matches(['[', ']'])
+        .to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
     let client = ClientBuilder::try_from(config)
         .map_err(|error| ConnectionError::Credential(Box::new(error)))?
@@ -133,5 +149,8 @@ pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Conn
 fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
-    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| der.to_vec()).collect()
+    CertificateDer::pem_slice_iter(pem)
+        .filter_map(Result::ok)
+        .map(|der| der.to_vec())
+        .collect()
 }

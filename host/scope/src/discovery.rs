@@ -56,7 +56,11 @@ pub(crate) struct Discovery {
 
 impl Discovery {
     fn known(&self, gvk: &Gvk) -> Option<Arc<Served>> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner).get(gvk).cloned()
+        self.served
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(gvk)
+            .cloned()
     }
 
     /// To be called when a path that was found answers that it is not served.
@@ -74,19 +78,31 @@ impl Connection {
         if let Some(served) = self.discovery.known(gvk) {
             return Ok(served);
         }
-        let valid = !gvk.kind.is_empty() && gvk.api_version.split('/').count() <= 2 && gvk.api_version.split('/').all(is_path_segment);
+        let valid = !gvk.kind.is_empty()
+            && gvk.api_version.split('/').count() <= 2
+            && gvk.api_version.split('/').all(is_path_segment);
         if !valid {
             return Err(CallError::NotFound(format!("{gvk} is not a kind")));
         }
         let root = if gvk.group().is_empty() { "/api" } else { "/apis" };
-        let answer = self.read(Ask::get(format!("{root}/{}", gvk.api_version))).await.map_err(crate::wire::NoAnswer::into_call_error)?;
+        let answer = self
+            .read(Ask::get(format!("{root}/{}", gvk.api_version)))
+            .await
+            .map_err(crate::wire::NoAnswer::into_call_error)?;
         match answer.verdict(Asked::Read) {
             Verdict::Good => {}
             Verdict::Bad(CallError::NotFound(_)) => return Err(not_served(gvk)),
             Verdict::Bad(error) => return Err(error),
             Verdict::Forbidden(message) => return Err(CallError::Denied(message)),
         }
-        let found: Vec<Served> = answer.body.get("resources").and_then(Value::as_array).into_iter().flatten().filter_map(|entry| resource(&gvk.api_version, entry)).collect();
+        let found: Vec<Served> = answer
+            .body
+            .get("resources")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| resource(&gvk.api_version, entry))
+            .collect();
         let mut served = self.discovery.served.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in found {
             served.insert(entry.gvk.clone(), Arc::new(entry));
@@ -96,7 +112,10 @@ impl Connection {
 }
 
 fn not_served(gvk: &Gvk) -> CallError {
-    CallError::NotFound(format!("the cluster does not serve {} of {}", gvk.kind, gvk.api_version))
+    CallError::NotFound(format!(
+        "the cluster does not serve {} of {}",
+        gvk.kind, gvk.api_version
+    ))
 }
 
 fn resource(api_version: &str, entry: &Value) -> Option<Served> {
@@ -107,7 +126,10 @@ fn resource(api_version: &str, entry: &Value) -> Option<Served> {
         return None;
     }
     Some(Served {
-        gvk: Gvk { api_version: api_version.to_owned(), kind: kind.to_owned() },
+        gvk: Gvk {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        },
         resource: name.to_owned(),
         namespaced: entry.get("namespaced").and_then(Value::as_bool)?,
     })

@@ -41,7 +41,13 @@ type Results = BTreeMap<usize, Result<(), CallError>>;
 
 fn ordered(results: Results, length: usize) -> Vec<Result<(), CallError>> {
     let mut results = results;
-    (0..length).map(|at| results.remove(&at).unwrap_or_else(|| Err(CallError::Other("nothing became of this item".into())))).collect()
+    (0..length)
+        .map(|at| {
+            results
+                .remove(&at)
+                .unwrap_or_else(|| Err(CallError::Other("nothing became of this item".into())))
+        })
+        .collect()
 }
 
 impl ClusterScope {
@@ -63,10 +69,16 @@ impl ClusterScope {
 
     /// Enters objects in the ledger, durable when this returns.
     async fn intend(&self, entries: Vec<Entry>) -> Result<(), CallError> {
-        self.ledger.intend(&self.facts.identity, entries).await.map_err(|setback| match setback.reason.as_str() {
-            "InventoryFull" => CallError::Exhausted(setback.message),
-            _ => CallError::Unavailable(format!("the host could not note what is about to be written: {}", setback.message)),
-        })
+        self.ledger
+            .intend(&self.facts.identity, entries)
+            .await
+            .map_err(|setback| match setback.reason.as_str() {
+                "InventoryFull" => CallError::Exhausted(setback.message),
+                _ => CallError::Unavailable(format!(
+                    "the host could not note what is about to be written: {}",
+                    setback.message
+                )),
+            })
     }
 
     /// Parses and admits a list of documents; what is refused has its result already.
@@ -76,10 +88,14 @@ impl ClusterScope {
         let mut twice = std::collections::HashSet::new();
         for (at, document) in objects.into_iter().enumerate() {
             let admitted = match ObjectRef::of(&document) {
-                Err(wrong) => Err(CallError::Invalid(vec![Problem { path: wrong.path, message: wrong.message }])),
-                Ok(target) if !twice.insert(target.clone()) => {
-                    Err(CallError::Invalid(vec![Problem { path: String::new(), message: format!("{target} is there twice in this list") }]))
-                }
+                Err(wrong) => Err(CallError::Invalid(vec![Problem {
+                    path: wrong.path,
+                    message: wrong.message,
+                }])),
+                Ok(target) if !twice.insert(target.clone()) => Err(CallError::Invalid(vec![Problem {
+                    path: String::new(),
+                    message: format!("{target} is there twice in this list"),
+                }])),
                 Ok(target) => self.admit_write(&target, &document, create).await,
             };
             match admitted {
@@ -123,7 +139,12 @@ impl ClusterScope {
         let mut writes = Vec::new();
         for (at, admitted, document, found) in looked {
             match found {
-                Ok(found) => writes.push(Write { at, admitted, document, found }),
+                Ok(found) => writes.push(Write {
+                    at,
+                    admitted,
+                    document,
+                    found,
+                }),
                 Err(error) => {
                     results.insert(at, admitted.record(&self.facts.name, Err(error)));
                 }
@@ -150,8 +171,16 @@ impl ClusterScope {
     /// Whether the object may be written, and what it is before. What the ledger knows to be the step's own is not read: the
     /// write itself bears the UID and fails where that is no longer true.
     async fn look(&self, admitted: &Admitted) -> Result<Option<Found>, CallError> {
-        if let Some(Entry { uid: Some(uid), mode: Mode::Made | Mode::Joined, .. }) = self.ledger.entry(&admitted.target) {
-            return Ok(Some(Found { uid: Some(uid), by_ledger: true }));
+        if let Some(Entry {
+            uid: Some(uid),
+            mode: Mode::Made | Mode::Joined,
+            ..
+        }) = self.ledger.entry(&admitted.target)
+        {
+            return Ok(Some(Found {
+                uid: Some(uid),
+                by_ledger: true,
+            }));
         }
         self.look_there(admitted).await
     }
@@ -164,17 +193,32 @@ impl ClusterScope {
             return Ok(None);
         };
         if is_deleting(&object) {
-            return Err(CallError::Conflict(format!("{target} is being deleted; it waits for {}", waits_for(&object))));
+            return Err(CallError::Conflict(format!(
+                "{target} is being deleted; it waits for {}",
+                waits_for(&object)
+            )));
         }
         match annotation(&object, OWNER_ANNOTATION) {
-            Some(mark) if mark != self.owner_mark => Err(CallError::Conflict(format!("{target} belongs to another step ({mark})"))),
-            _ => Ok(Some(Found { uid: uid(&object), by_ledger: false })),
+            Some(mark) if mark != self.owner_mark => Err(CallError::Conflict(format!(
+                "{target} belongs to another step ({mark})"
+            ))),
+            _ => Ok(Some(Found {
+                uid: uid(&object),
+                by_ledger: false,
+            })),
         }
     }
 
     /// Ledger entries for what is about to be written; what is entered already stays as it is.
     async fn enter(&self, writes: &[Write]) -> Result<(), CallError> {
-        let wave = self.ledger.record().inventory.iter().map(|entry| entry.wave + 1).max().unwrap_or(0);
+        let wave = self
+            .ledger
+            .record()
+            .inventory
+            .iter()
+            .map(|entry| entry.wave + 1)
+            .max()
+            .unwrap_or(0);
         let entries = writes
             .iter()
             .filter(|write| !write.found.as_ref().is_some_and(|found| found.by_ledger))
@@ -188,12 +232,25 @@ impl ClusterScope {
         let wave = known.as_ref().map_or(wave, |entry| entry.wave);
         match (found, known) {
             // An object of another UID than the one that was made: what was made is gone, this one is somebody's.
-            (Some(found), Some(known)) if known.uid.is_some() && known.uid != found.uid => {
-                Entry { object: target.clone(), uid: found.uid.clone(), mode: Mode::Joined, wave }
-            }
+            (Some(found), Some(known)) if known.uid.is_some() && known.uid != found.uid => Entry {
+                object: target.clone(),
+                uid: found.uid.clone(),
+                mode: Mode::Joined,
+                wave,
+            },
             (Some(_), Some(known)) => known,
-            (Some(found), None) => Entry { object: target.clone(), uid: found.uid.clone(), mode: Mode::Joined, wave },
-            (None, _) => Entry { object: target.clone(), uid: None, mode: Mode::Pending, wave },
+            (Some(found), None) => Entry {
+                object: target.clone(),
+                uid: found.uid.clone(),
+                mode: Mode::Joined,
+                wave,
+            },
+            (None, _) => Entry {
+                object: target.clone(),
+                uid: None,
+                mode: Mode::Pending,
+                wave,
+            },
         }
     }
 
@@ -208,7 +265,8 @@ impl ClusterScope {
                 if same {
                     return outcome;
                 }
-                self.intend(vec![self.entry_for(&write.admitted.target, found.as_ref(), 0)]).await?;
+                self.intend(vec![self.entry_for(&write.admitted.target, found.as_ref(), 0)])
+                    .await?;
                 self.apply_found(write, found.as_ref(), force).await
             }
             outcome => outcome,
@@ -219,18 +277,30 @@ impl ClusterScope {
         let target = &write.admitted.target;
         let mut document = write.document.clone();
         self.mark(&mut document);
-        if let (Some(metadata), Some(known)) = (document.get_mut("metadata").and_then(Value::as_object_mut), found.and_then(|f| f.uid.as_ref())) {
+        if let (Some(metadata), Some(known)) = (
+            document.get_mut("metadata").and_then(Value::as_object_mut),
+            found.and_then(|f| f.uid.as_ref()),
+        ) {
             // With a UID an apply never creates: what was looked at is what is written.
             metadata.entry("uid").or_insert_with(|| known.as_str().into());
         }
-        let parameters = query(&[("fieldManager", &self.field_manager), ("force", if force { "true" } else { "false" }), ("fieldValidation", "Strict")]);
+        let parameters = query(&[
+            ("fieldManager", &self.field_manager),
+            ("force", if force { "true" } else { "false" }),
+            ("fieldValidation", "Strict"),
+        ]);
         let uri = format!("{}?{parameters}", write.admitted.served.object(target));
-        let ask = Ask::write(Method::PATCH, uri, &document).content_type("application/apply-patch+yaml").accept(METADATA_ONLY);
+        let ask = Ask::write(Method::PATCH, uri, &document)
+            .content_type("application/apply-patch+yaml")
+            .accept(METADATA_ONLY);
         let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
         self.judge(&write.admitted, "patch", &answer, Asked::Write).await?;
         self.saw(target, resource_version(&answer.body));
         if is_deleting(&answer.body) {
-            return Err(CallError::Conflict(format!("{target} is being deleted; it waits for {}", waits_for(&answer.body))));
+            return Err(CallError::Conflict(format!(
+                "{target} is being deleted; it waits for {}",
+                waits_for(&answer.body)
+            )));
         }
         let entry = self.ledger.entry(target);
         let before = entry.as_ref().map(|entry| entry.mode);
@@ -239,7 +309,12 @@ impl ClusterScope {
             // It was absent when looked at, and now an older one was found: somebody else was quicker.
             _ => Mode::Joined,
         };
-        self.ledger.observe(Entry { object: target.clone(), uid: uid(&answer.body), mode, wave: entry.map_or(0, |entry| entry.wave) });
+        self.ledger.observe(Entry {
+            object: target.clone(),
+            uid: uid(&answer.body),
+            mode,
+            wave: entry.map_or(0, |entry| entry.wave),
+        });
         Ok(())
     }
 
@@ -266,7 +341,12 @@ impl ClusterScope {
         let mut writes = Vec::new();
         for (at, admitted, document, there) in looked {
             match there {
-                Ok(None) => writes.push(Write { at, admitted, document, found: None }),
+                Ok(None) => writes.push(Write {
+                    at,
+                    admitted,
+                    document,
+                    found: None,
+                }),
                 Ok(Some(object)) => {
                     let outcome = self.created_before(&admitted.target, &object);
                     results.insert(at, admitted.record(&self.facts.name, outcome));
@@ -294,13 +374,23 @@ impl ClusterScope {
     /// What an object that is already there means to a create.
     fn created_before(&self, target: &ObjectRef, object: &Value) -> Result<(), CallError> {
         if is_deleting(object) {
-            return Err(CallError::Conflict(format!("{target} is being deleted; it waits for {}", waits_for(object))));
+            return Err(CallError::Conflict(format!(
+                "{target} is being deleted; it waits for {}",
+                waits_for(object)
+            )));
         }
         if !self.is_ours(object) {
-            return Err(CallError::Conflict(format!("{target} is there already and is not this step's")));
+            return Err(CallError::Conflict(format!(
+                "{target} is there already and is not this step's"
+            )));
         }
         let wave = self.ledger.entry(target).map_or(0, |entry| entry.wave);
-        self.ledger.observe(Entry { object: target.clone(), uid: uid(object), mode: Mode::Made, wave });
+        self.ledger.observe(Entry {
+            object: target.clone(),
+            uid: uid(object),
+            mode: Mode::Made,
+            wave,
+        });
         self.name(target);
         Ok(())
     }
@@ -311,8 +401,15 @@ impl ClusterScope {
         generate(&mut document)?;
         self.mark(&mut document);
         let parameters = query(&[("fieldManager", &self.field_manager), ("fieldValidation", "Strict")]);
-        let uri = format!("{}?{parameters}", write.admitted.served.collection(target.namespace.as_deref()));
-        match self.connection.send(Ask::write(Method::POST, uri, &document).accept(METADATA_ONLY)).await {
+        let uri = format!(
+            "{}?{parameters}",
+            write.admitted.served.collection(target.namespace.as_deref())
+        );
+        match self
+            .connection
+            .send(Ask::write(Method::POST, uri, &document).accept(METADATA_ONLY))
+            .await
+        {
             Ok(answer) if answer.status != 409 => {
                 self.judge(&write.admitted, "create", &answer, Asked::Write).await?;
                 self.saw(target, resource_version(&answer.body));
@@ -339,16 +436,25 @@ impl ClusterScope {
     }
 
     async fn patch_one(&self, patch: JsonPatch) -> Result<(), CallError> {
-        let JsonPatch { target, subresource, patch } = patch;
+        let JsonPatch {
+            target,
+            subresource,
+            patch,
+        } = patch;
         if !matches!(subresource.as_deref(), None | Some("status" | "scale")) {
-            return Err(CallError::Invalid(vec![Problem { path: "/subresource".into(), message: "only `status` and `scale` can be patched".into() }]));
+            return Err(CallError::Invalid(vec![Problem {
+                path: "/subresource".into(),
+                message: "only `status` and `scale` can be patched".into(),
+            }]));
         }
         let admitted = self.admit(&target, Verb::Patch, subresource.as_deref()).await?;
         self.guard.check_patch(&admitted.served, &target, &patch)?;
         let tail = subresource.map(|s| format!("/{s}")).unwrap_or_default();
         let manager = query(&[("fieldManager", &self.field_manager)]);
         let uri = format!("{}{tail}?{manager}", admitted.served.object(&target));
-        let ask = Ask::write(Method::PATCH, uri, &patch).content_type("application/json-patch+json").accept(METADATA_ONLY);
+        let ask = Ask::write(Method::PATCH, uri, &patch)
+            .content_type("application/json-patch+json")
+            .accept(METADATA_ONLY);
         let outcome = match self.connection.send(ask).await {
             Ok(answer) => {
                 let verdict = self.judge(&admitted, "patch", &answer, Asked::Patch).await;
@@ -357,7 +463,9 @@ impl ClusterScope {
                 }
                 verdict
             }
-            Err(NoAnswer::Lost(why)) => Err(CallError::Conflict(format!("whether the patch of {target} was taken is not known: {why}"))),
+            Err(NoAnswer::Lost(why)) => Err(CallError::Conflict(format!(
+                "whether the patch of {target} was taken is not known: {why}"
+            ))),
             Err(other) => Err(other.into_call_error()),
         };
         admitted.record(&self.facts.name, outcome)
@@ -376,7 +484,12 @@ impl ClusterScope {
     }
 
     /// Asks for the deletion of exactly this object, once; where it is already asked for, only looks.
-    pub(crate) async fn delete_one(&self, admitted: &Admitted, wanted: &chandlery_core::Uid, propagation: chandlery_core::cluster::Propagation) -> Result<DeletionState, CallError> {
+    pub(crate) async fn delete_one(
+        &self,
+        admitted: &Admitted,
+        wanted: &chandlery_core::Uid,
+        propagation: chandlery_core::cluster::Propagation,
+    ) -> Result<DeletionState, CallError> {
         match self.fetch(admitted, METADATA_ONLY).await? {
             None => return Ok(DeletionState::Gone),
             Some(object) if uid(&object).as_ref() != Some(wanted) => return Ok(DeletionState::Gone),
@@ -425,14 +538,27 @@ pub(crate) fn waits_for(object: &Value) -> String {
 
 /// Fills the keys that a Secret asks to be generated.
 fn generate(document: &mut Value) -> Result<(), CallError> {
-    let Some(keys) = annotation(document, GENERATE_ANNOTATION).map(str::to_owned) else { return Ok(()) };
-    let bad = |message: &str| CallError::Invalid(vec![Problem { path: "/metadata/annotations/chandlery.dev~1generate".into(), message: message.to_owned() }]);
-    if document.get("kind").and_then(Value::as_str) != Some("Secret") || document.get("apiVersion").and_then(Value::as_str) != Some("v1") {
+    let Some(keys) = annotation(document, GENERATE_ANNOTATION).map(str::to_owned) else {
+        return Ok(());
+    };
+    let bad = |message: &str| {
+        CallError::Invalid(vec![Problem {
+            path: "/metadata/annotations/chandlery.dev~1generate".into(),
+            message: message.to_owned(),
+        }])
+    };
+    if document.get("kind").and_then(Value::as_str) != Some("Secret")
+        || document.get("apiVersion").and_then(Value::as_str) != Some("v1")
+    {
         return Err(bad("only a Secret can have keys generated"));
     }
-    let Some(map) = document.as_object_mut() else { return Err(bad("only a Secret can have keys generated")) };
+    let Some(map) = document.as_object_mut() else {
+        return Err(bad("only a Secret can have keys generated"));
+    };
     let data = map.entry("stringData").or_insert_with(|| json!({}));
-    let Some(data) = data.as_object_mut() else { return Err(bad("stringData is not a map")) };
+    let Some(data) = data.as_object_mut() else {
+        return Err(bad("stringData is not a map"));
+    };
     for key in keys.split(',').map(str::trim) {
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
             return Err(bad("names a key that no Secret has"));
@@ -444,7 +570,11 @@ fn generate(document: &mut Value) -> Result<(), CallError> {
 
 fn random_text() -> String {
     use rand::Rng as _;
-    rand::rng().sample_iter(rand::distr::Alphanumeric).take(GENERATED).map(char::from).collect()
+    rand::rng()
+        .sample_iter(rand::distr::Alphanumeric)
+        .take(GENERATED)
+        .map(char::from)
+        .collect()
 }
 
 #[cfg(test)]
@@ -456,7 +586,10 @@ mod tests {
         let secret = || json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {"chandlery.dev/generate": "a, b"}}});
         let mut one = secret();
         generate(&mut one).unwrap();
-        let (a, b) = (one["stringData"]["a"].as_str().unwrap(), one["stringData"]["b"].as_str().unwrap());
+        let (a, b) = (
+            one["stringData"]["a"].as_str().unwrap(),
+            one["stringData"]["b"].as_str().unwrap(),
+        );
         assert!(a.len() == GENERATED && a != b);
         let mut other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {"chandlery.dev/generate": "a"}}});
         assert!(generate(&mut other).is_err());

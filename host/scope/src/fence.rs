@@ -28,18 +28,27 @@ pub(crate) struct Fenced;
 impl WriteFence {
     /// A fence that is up for ever: for commands that act once, for one person.
     pub fn open() -> Self {
-        Self { start: Instant::now(), until: Arc::new(AtomicU64::new(u64::MAX)) }
+        Self {
+            start: Instant::now(),
+            until: Arc::new(AtomicU64::new(u64::MAX)),
+        }
     }
 
     /// A fence that is down until [`WriteFence::extend`].
     pub fn closed() -> Self {
-        Self { start: Instant::now(), until: Arc::new(AtomicU64::new(0)) }
+        Self {
+            start: Instant::now(),
+            until: Arc::new(AtomicU64::new(0)),
+        }
     }
 
     /// Up for `span` from `since`, the moment before the renewal was sent.
     pub fn extend(&self, since: Instant, span: Duration) {
         let until = since.saturating_duration_since(self.start).saturating_add(span);
-        self.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX - 1), Ordering::SeqCst);
+        self.until.store(
+            u64::try_from(until.as_millis()).unwrap_or(u64::MAX - 1),
+            Ordering::SeqCst,
+        );
     }
 
     /// Down at once.
@@ -61,7 +70,10 @@ pub(crate) struct FenceLayer(pub(crate) WriteFence);
 impl<S> Layer<S> for FenceLayer {
     type Service = FencedService<S>;
     fn layer(&self, inner: S) -> Self::Service {
-        FencedService { inner, fence: self.0.clone() }
+        FencedService {
+            inner,
+            fence: self.0.clone(),
+        }
     }
 }
 
@@ -105,7 +117,12 @@ mod tests {
         assert!(!fence.is_up());
         fence.extend(Instant::now(), Duration::from_secs(60));
         assert!(fence.is_up());
-        fence.extend(Instant::now().checked_sub(Duration::from_secs(61)).unwrap_or_else(Instant::now), Duration::ZERO);
+        fence.extend(
+            Instant::now()
+                .checked_sub(Duration::from_secs(61))
+                .unwrap_or_else(Instant::now),
+            Duration::ZERO,
+        );
         assert!(!fence.is_up());
         assert!(WriteFence::open().is_up());
         let other = fence.clone();

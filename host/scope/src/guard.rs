@@ -28,26 +28,62 @@ pub(crate) struct Guard {
 }
 
 fn invalid(path: &str, message: impl Into<String>) -> CallError {
-    CallError::Invalid(vec![Problem { path: path.to_owned(), message: message.into() }])
+    CallError::Invalid(vec![Problem {
+        path: path.to_owned(),
+        message: message.into(),
+    }])
 }
 
 impl Guard {
     /// Checks that the target's form fits its kind, and that the grant covers the act.
-    pub(crate) fn admit(&self, served: std::sync::Arc<Served>, target: &ObjectRef, verb: Verb, subresource: Option<&str>) -> Result<Admitted, CallError> {
+    pub(crate) fn admit(
+        &self,
+        served: std::sync::Arc<Served>,
+        target: &ObjectRef,
+        verb: Verb,
+        subresource: Option<&str>,
+    ) -> Result<Admitted, CallError> {
         match (&target.namespace, served.namespaced) {
-            (None, true) => return Err(invalid("/metadata/namespace", format!("{} lives in a namespace: give metadata.namespace", target.gvk.kind))),
-            (Some(_), false) => return Err(invalid("/metadata/namespace", format!("{} does not live in a namespace: leave metadata.namespace out", target.gvk.kind))),
+            (None, true) => {
+                return Err(invalid(
+                    "/metadata/namespace",
+                    format!("{} lives in a namespace: give metadata.namespace", target.gvk.kind),
+                ));
+            }
+            (Some(_), false) => {
+                return Err(invalid(
+                    "/metadata/namespace",
+                    format!(
+                        "{} does not live in a namespace: leave metadata.namespace out",
+                        target.gvk.kind
+                    ),
+                ));
+            }
             _ => {}
         }
         if !is_path_segment(&target.name) || target.namespace.as_deref().is_some_and(|n| !is_path_segment(n)) {
-            return Err(invalid("/metadata/name", format!("{target} has a name that no object has")));
+            return Err(invalid(
+                "/metadata/name",
+                format!("{target} has a name that no object has"),
+            ));
         }
         self.check(&served, target, verb, subresource)?;
-        Ok(Admitted { served, target: target.clone(), verb, started: Instant::now() })
+        Ok(Admitted {
+            served,
+            target: target.clone(),
+            verb,
+            started: Instant::now(),
+        })
     }
 
     /// Checks one more verb on a target.
-    pub(crate) fn check(&self, served: &Served, target: &ObjectRef, verb: Verb, subresource: Option<&str>) -> Result<(), CallError> {
+    pub(crate) fn check(
+        &self,
+        served: &Served,
+        target: &ObjectRef,
+        verb: Verb,
+        subresource: Option<&str>,
+    ) -> Result<(), CallError> {
         let act = Act {
             verb,
             group: served.gvk.group(),
@@ -60,30 +96,55 @@ impl Guard {
         let sealed = self.is_hub
             && act.group.is_empty()
             && act.resource == "secrets"
-            && self.sealed_secrets.iter().any(|(namespace, name)| Some(namespace.as_str()) == act.namespace && *name == target.name);
+            && self
+                .sealed_secrets
+                .iter()
+                .any(|(namespace, name)| Some(namespace.as_str()) == act.namespace && *name == target.name);
         if sealed {
             return Err(CallError::Denied(format!("{target} holds the credential of a remote")));
         }
-        if self.grant.allows(&act) { Ok(()) } else { Err(CallError::Denied(format!("the plugin's grant does not cover: {act}"))) }
+        if self.grant.allows(&act) {
+            Ok(())
+        } else {
+            Err(CallError::Denied(format!("the plugin's grant does not cover: {act}")))
+        }
     }
 
     /// Checks what a document would do beyond its own content.
-    pub(crate) fn check_document(&self, served: &Served, target: &ObjectRef, document: &Value) -> Result<(), CallError> {
+    pub(crate) fn check_document(
+        &self,
+        served: &Served,
+        target: &ObjectRef,
+        document: &Value,
+    ) -> Result<(), CallError> {
         let Some(metadata) = document.get("metadata").and_then(Value::as_object) else {
             return Err(invalid("/metadata", "metadata is missing"));
         };
         if metadata.contains_key("managedFields") {
-            return Err(invalid("/metadata/managedFields", "managedFields are the cluster's own: leave them out"));
+            return Err(invalid(
+                "/metadata/managedFields",
+                "managedFields are the cluster's own: leave them out",
+            ));
         }
         if chandlery_core::object::annotation(document, OWNER_ANNOTATION).is_some() {
-            return Err(invalid("/metadata/annotations/chandlery.dev~1owner", "the owner mark is the host's own: leave it out"));
+            return Err(invalid(
+                "/metadata/annotations/chandlery.dev~1owner",
+                "the owner mark is the host's own: leave it out",
+            ));
         }
-        let is_set = |name: &str| metadata.get(name).is_some_and(|value| !value.is_null() && *value != serde_json::json!([]));
+        let is_set = |name: &str| {
+            metadata
+                .get(name)
+                .is_some_and(|value| !value.is_null() && *value != serde_json::json!([]))
+        };
         if is_set("finalizers") || is_set("ownerReferences") {
             // As the API server's own OwnerReferencesPermissionEnforcement has it.
             self.check(served, target, Verb::Update, Some("finalizers"))?;
         }
-        if chandlery_core::object::finalizers(document).iter().any(|f| f == FINALIZER) {
+        if chandlery_core::object::finalizers(document)
+            .iter()
+            .any(|f| f == FINALIZER)
+        {
             return Err(invalid("/metadata/finalizers", "this finalizer is the host's own"));
         }
         Ok(())
@@ -99,12 +160,21 @@ impl Guard {
             if text("op") == Some("test") {
                 continue;
             }
-            for place in [text("path"), text("from").filter(|_| text("op") == Some("move"))].into_iter().flatten() {
+            for place in [text("path"), text("from").filter(|_| text("op") == Some("move"))]
+                .into_iter()
+                .flatten()
+            {
                 let place = place.trim_end_matches('/');
                 let touches = |part: &str| place == part || place.starts_with(&format!("{part}/"));
                 let whole = ["", "/metadata", "/metadata/annotations"].contains(&place);
-                if whole || touches("/metadata/managedFields") || touches("/metadata/annotations/chandlery.dev~1owner") {
-                    return Err(invalid(&format!("/{i}/path"), format!("\"{place}\" holds what is the host's or the cluster's own: patch what is below it, one by one")));
+                if whole || touches("/metadata/managedFields") || touches("/metadata/annotations/chandlery.dev~1owner")
+                {
+                    return Err(invalid(
+                        &format!("/{i}/path"),
+                        format!(
+                            "\"{place}\" holds what is the host's or the cluster's own: patch what is below it, one by one"
+                        ),
+                    ));
                 }
                 if touches("/metadata/finalizers") || touches("/metadata/ownerReferences") {
                     self.check(served, target, Verb::Update, Some("finalizers"))?;
@@ -139,41 +209,101 @@ mod tests {
             namespaces: None,
             names: None,
         };
-        Guard { grant: Grant::new(vec![rule]), sealed_secrets: vec![("a".into(), "kubeconfig".into())], is_hub: true }
+        Guard {
+            grant: Grant::new(vec![rule]),
+            sealed_secrets: vec![("a".into(), "kubeconfig".into())],
+            is_hub: true,
+        }
     }
 
     fn served(resource: &str, kind: &str) -> Served {
-        Served { gvk: ObjectRef::new("v1", kind, None, "x").gvk, resource: resource.into(), namespaced: true }
+        Served {
+            gvk: ObjectRef::new("v1", kind, None, "x").gvk,
+            resource: resource.into(),
+            namespaced: true,
+        }
     }
 
     #[test]
     fn a_secret_with_a_remotes_credential_is_denied_whatever_the_grant() {
         let guard = guard(&["secrets"]);
         let of = |name: &str| ObjectRef::new("v1", "Secret", Some("a"), name);
-        assert!(matches!(guard.check(&served("secrets", "Secret"), &of("kubeconfig"), Verb::Get, None), Err(CallError::Denied(_))));
-        assert!(guard.check(&served("secrets", "Secret"), &of("other"), Verb::Get, None).is_ok());
+        assert!(matches!(
+            guard.check(&served("secrets", "Secret"), &of("kubeconfig"), Verb::Get, None),
+            Err(CallError::Denied(_))
+        ));
+        assert!(
+            guard
+                .check(&served("secrets", "Secret"), &of("other"), Verb::Get, None)
+                .is_ok()
+        );
     }
 
     #[test]
     fn finalizers_and_owner_references_need_a_grant_of_their_own() {
         let target = ObjectRef::new("v1", "ConfigMap", Some("a"), "b");
         let plain = served("configmaps", "ConfigMap");
-        for field in [json!({"finalizers": ["x/y"]}), json!({"ownerReferences": [{"uid": "u"}]})] {
-            assert!(matches!(guard(&["configmaps"]).check_document(&plain, &target, &json!({"metadata": field})), Err(CallError::Denied(_))));
-            assert!(guard(&["configmaps", "configmaps/finalizers"]).check_document(&plain, &target, &json!({"metadata": field})).is_ok());
+        for field in [
+            json!({"finalizers": ["x/y"]}),
+            json!({"ownerReferences": [{"uid": "u"}]}),
+        ] {
+            assert!(matches!(
+                guard(&["configmaps"]).check_document(&plain, &target, &json!({"metadata": field})),
+                Err(CallError::Denied(_))
+            ));
+            assert!(
+                guard(&["configmaps", "configmaps/finalizers"])
+                    .check_document(&plain, &target, &json!({"metadata": field}))
+                    .is_ok()
+            );
         }
-        for field in [json!({"managedFields": []}), json!({"annotations": {"chandlery.dev/owner": "x"}}), json!({"finalizers": ["chandlery.dev/teardown"]})] {
-            assert!(guard(&["configmaps", "configmaps/finalizers"]).check_document(&plain, &target, &json!({"metadata": field})).is_err(), "{field}");
+        for field in [
+            json!({"managedFields": []}),
+            json!({"annotations": {"chandlery.dev/owner": "x"}}),
+            json!({"finalizers": ["chandlery.dev/teardown"]}),
+        ] {
+            assert!(
+                guard(&["configmaps", "configmaps/finalizers"])
+                    .check_document(&plain, &target, &json!({"metadata": field}))
+                    .is_err(),
+                "{field}"
+            );
         }
     }
 
     #[test]
     fn a_patch_cannot_reach_the_owner_mark_by_any_way_round() {
-        let (guard, served, target) = (guard(&["configmaps"]), served("configmaps", "ConfigMap"), ObjectRef::new("v1", "ConfigMap", Some("a"), "b"));
-        for path in ["", "/", "/metadata", "/metadata/annotations", "/metadata/annotations/chandlery.dev~1owner", "/metadata/managedFields/0", "/metadata/finalizers", "/metadata/ownerReferences/-"] {
-            assert!(guard.check_patch(&served, &target, &json!([{"op": "add", "path": path, "value": {}}])).is_err(), "{path}");
+        let (guard, served, target) = (
+            guard(&["configmaps"]),
+            served("configmaps", "ConfigMap"),
+            ObjectRef::new("v1", "ConfigMap", Some("a"), "b"),
+        );
+        for path in [
+            "",
+            "/",
+            "/metadata",
+            "/metadata/annotations",
+            "/metadata/annotations/chandlery.dev~1owner",
+            "/metadata/managedFields/0",
+            "/metadata/finalizers",
+            "/metadata/ownerReferences/-",
+        ] {
+            assert!(
+                guard
+                    .check_patch(&served, &target, &json!([{"op": "add", "path": path, "value": {}}]))
+                    .is_err(),
+                "{path}"
+            );
         }
-        assert!(guard.check_patch(&served, &target, &json!([{"op": "move", "from": "/metadata/annotations", "path": "/data/x"}])).is_err());
+        assert!(
+            guard
+                .check_patch(
+                    &served,
+                    &target,
+                    &json!([{"op": "move", "from": "/metadata/annotations", "path": "/data/x"}])
+                )
+                .is_err()
+        );
         assert!(guard.check_patch(&served, &target, &json!([{"op": "test", "path": "/metadata/annotations", "value": {}}, {"op": "add", "path": "/data/x", "value": "y"}])).is_ok());
         assert!(guard.check_patch(&served, &target, &json!({})).is_err());
     }

@@ -82,19 +82,25 @@ pub enum KubeconfigError {
     #[error("{0}")]
     BadReference(String),
     /// It would have a program started.
-    #[error("user \"{0}\" gets its credential from a program (exec or auth-provider), which is not run for a tenant; put a token or a client certificate into the kubeconfig")]
+    #[error(
+        "user \"{0}\" gets its credential from a program (exec or auth-provider), which is not run for a tenant; put a token or a client certificate into the kubeconfig"
+    )]
     RunsProgram(String),
     /// It would have a file opened.
     #[error("{0} names a file of the machine it was written on; put the content in as data")]
     NamesFile(&'static str),
     /// It asks not to check the server's certificate.
-    #[error("insecure-skip-tls-verify is not accepted; put the cluster's certificate authority into certificate-authority-data")]
+    #[error(
+        "insecure-skip-tls-verify is not accepted; put the cluster's certificate authority into certificate-authority-data"
+    )]
     Insecure,
     /// It asks to act as somebody else.
     #[error("user \"{0}\" impersonates somebody; give the user's own credential")]
     Impersonates(String),
     /// User name and password.
-    #[error("user \"{0}\" has a user name and password, which Kubernetes no longer takes; give a token or a client certificate")]
+    #[error(
+        "user \"{0}\" has a user name and password, which Kubernetes no longer takes; give a token or a client certificate"
+    )]
     BasicAuth(String),
     /// It would go through a proxy.
     #[error("proxy-url is not accepted")]
@@ -147,7 +153,11 @@ impl KubeconfigError {
 }
 
 fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".into() } else { names.iter().take(20).cloned().collect::<Vec<_>>().join(", ") }
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// What the operator allows beyond the default.
@@ -264,14 +274,18 @@ pub fn parse(bytes: &[u8], context: Option<&str>, policy: Policy) -> Result<Remo
     if text.trim().is_empty() {
         return Err(E::Empty);
     }
-    let documents: Vec<File> =
-        serde_saphyr::from_multiple(text).map_err(|error| E::Malformed(chandlery_core::readiness::one_line(&error.to_string())))?;
+    let documents: Vec<File> = serde_saphyr::from_multiple(text)
+        .map_err(|error| E::Malformed(chandlery_core::readiness::one_line(&error.to_string())))?;
     let mut documents = documents.into_iter();
     let file = documents.next().ok_or(E::Empty)?;
     if documents.next().is_some() {
         return Err(E::Malformed("there are several documents; keep one".into()));
     }
-    let (clusters, users, contexts) = (file.clusters.unwrap_or_default(), file.users.unwrap_or_default(), file.contexts.unwrap_or_default());
+    let (clusters, users, contexts) = (
+        file.clusters.unwrap_or_default(),
+        file.users.unwrap_or_default(),
+        file.contexts.unwrap_or_default(),
+    );
     if clusters.is_empty() && users.is_empty() && contexts.is_empty() && file.current_context.is_none() {
         return Err(E::Empty);
     }
@@ -281,17 +295,33 @@ pub fn parse(bytes: &[u8], context: Option<&str>, policy: Policy) -> Result<Remo
         (None, Some(current)) if !current.is_empty() => current.to_owned(),
         _ => return Err(E::NoContext { there }),
     };
-    let context = only(contexts, &wanted, "context")?.ok_or(E::UnknownContext { wanted: wanted.clone(), there })?;
-    let context = context.context.ok_or_else(|| E::BadReference(format!("context \"{wanted}\" is empty")))?;
+    let context = only(contexts, &wanted, "context")?.ok_or(E::UnknownContext {
+        wanted: wanted.clone(),
+        there,
+    })?;
+    let context = context
+        .context
+        .ok_or_else(|| E::BadReference(format!("context \"{wanted}\" is empty")))?;
     let cluster = only(clusters, &context.cluster, "cluster")?
         .and_then(|c| c.cluster)
-        .ok_or_else(|| E::BadReference(format!("context \"{wanted}\" names cluster \"{}\", which is not there", context.cluster)))?;
-    let user_name = context.user.filter(|u| !u.is_empty()).ok_or_else(|| E::Anonymous(format!("of context {wanted}")))?;
-    let user = only(users, &user_name, "user")?
-        .and_then(|u| u.user)
-        .ok_or_else(|| E::BadReference(format!("context \"{wanted}\" names user \"{user_name}\", which is not there")))?;
+        .ok_or_else(|| {
+            E::BadReference(format!(
+                "context \"{wanted}\" names cluster \"{}\", which is not there",
+                context.cluster
+            ))
+        })?;
+    let user_name = context
+        .user
+        .filter(|u| !u.is_empty())
+        .ok_or_else(|| E::Anonymous(format!("of context {wanted}")))?;
+    let user = only(users, &user_name, "user")?.and_then(|u| u.user).ok_or_else(|| {
+        E::BadReference(format!(
+            "context \"{wanted}\" names user \"{user_name}\", which is not there"
+        ))
+    })?;
     let shape = |what: &str, error: serde_json::Error| E::Malformed(format!("{what}: {error}"));
-    let cluster: Cluster = serde_json::from_value(cluster).map_err(|error| shape(&format!("cluster \"{}\"", context.cluster), error))?;
+    let cluster: Cluster =
+        serde_json::from_value(cluster).map_err(|error| shape(&format!("cluster \"{}\"", context.cluster), error))?;
     let user: User = serde_json::from_value(user).map_err(|error| shape(&format!("user \"{user_name}\""), error))?;
     judge_cluster(cluster, policy).and_then(|(server, certificate_authority, tls_server_name)| {
         Ok(RemoteEndpoint {
@@ -309,14 +339,23 @@ fn only<T>(entries: Vec<Named<T>>, name: &str, what: &str) -> Result<Option<T>, 
     let mut found = entries.into_iter().filter(|entry| entry.name == name);
     let first = found.next().map(|entry| entry.content);
     match found.next() {
-        Some(_) => Err(KubeconfigError::BadReference(format!("{what} \"{name}\" is there twice; keep one"))),
+        Some(_) => Err(KubeconfigError::BadReference(format!(
+            "{what} \"{name}\" is there twice; keep one"
+        ))),
         None => Ok(first),
     }
 }
 
 fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<(Url, Option<Vec<u8>>, Option<String>), KubeconfigError> {
     use KubeconfigError as E;
-    let Cluster { server, certificate_authority_data, certificate_authority, tls_server_name, insecure_skip_tls_verify, proxy_url } = cluster;
+    let Cluster {
+        server,
+        certificate_authority_data,
+        certificate_authority,
+        tls_server_name,
+        insecure_skip_tls_verify,
+        proxy_url,
+    } = cluster;
     if insecure_skip_tls_verify {
         return Err(E::Insecure);
     }
@@ -335,11 +374,17 @@ fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<(Url, Option<Vec<u8
 }
 
 fn judge_server(text: &str, policy: Policy) -> Result<Url, KubeconfigError> {
-    let bad = |why: &str| KubeconfigError::BadServer { server: text.chars().take(200).collect(), why: why.to_owned() };
+    let bad = |why: &str| KubeconfigError::BadServer {
+        server: text.chars().take(200).collect(),
+        why: why.to_owned(),
+    };
     if text.is_empty() {
         return Err(bad("is empty"));
     }
-    if text.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {
+    if text
+        .chars()
+        .any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii())
+    {
         return Err(bad("has a character that does not belong into a URL"));
     }
     let mut url = Url::parse(text).map_err(|error| bad(&format!("is not a URL: {error}")))?;
@@ -397,16 +442,36 @@ pub fn judge_address(address: IpAddr, policy: Policy) -> Result<(), KubeconfigEr
 
 fn judge_user(user: User, name: &str) -> Result<Credential, KubeconfigError> {
     use KubeconfigError as E;
-    let present = |value: &Option<serde_json::Value>| value.as_ref().is_some_and(|v| !v.is_null() && *v != "" && *v != serde_json::json!([]) && *v != serde_json::json!({}));
+    let present = |value: &Option<serde_json::Value>| {
+        value
+            .as_ref()
+            .is_some_and(|v| !v.is_null() && *v != "" && *v != serde_json::json!([]) && *v != serde_json::json!({}))
+    };
     let given = |value: &Option<String>| value.as_ref().is_some_and(|v| !v.is_empty());
     let User {
-        token, token_file, client_certificate, client_certificate_data, client_key, client_key_data, username, password,
-        exec, auth_provider, as_user, as_uid, as_groups, as_user_extra,
+        token,
+        token_file,
+        client_certificate,
+        client_certificate_data,
+        client_key,
+        client_key_data,
+        username,
+        password,
+        exec,
+        auth_provider,
+        as_user,
+        as_uid,
+        as_groups,
+        as_user_extra,
     } = user;
     if exec.is_some() || auth_provider.is_some() {
         return Err(E::RunsProgram(name.to_owned()));
     }
-    for (value, field) in [(&token_file, "tokenFile"), (&client_certificate, "client-certificate"), (&client_key, "client-key")] {
+    for (value, field) in [
+        (&token_file, "tokenFile"),
+        (&client_certificate, "client-certificate"),
+        (&client_key, "client-key"),
+    ] {
         if given(value) {
             return Err(E::NamesFile(field));
         }
@@ -417,7 +482,10 @@ fn judge_user(user: User, name: &str) -> Result<Credential, KubeconfigError> {
     if given(&username) || given(&password) {
         return Err(E::BasicAuth(name.to_owned()));
     }
-    let bad = |why| E::BadCredential { user: name.to_owned(), why };
+    let bad = |why| E::BadCredential {
+        user: name.to_owned(),
+        why,
+    };
     let token = token.filter(|t| !t.is_empty());
     let certificate = client_certificate_data.filter(|d| !d.is_empty());
     let key = client_key_data.filter(|d| !d.is_empty());
@@ -427,13 +495,16 @@ fn judge_user(user: User, name: &str) -> Result<Credential, KubeconfigError> {
             let token = token.trim();
             // It becomes a header: a line break in it would make another header of what follows.
             if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-                return Err(bad("has a token with a space, a line break or another character that no token has"));
+                return Err(bad(
+                    "has a token with a space, a line break or another character that no token has",
+                ));
             }
             Ok(Credential::Token(token.to_owned()))
         }
-        (None, Some(certificate), Some(key)) => {
-            Ok(Credential::Certificate { certificate: pem(&certificate, "client-certificate-data")?, key: pem(&key, "client-key-data")? })
-        }
+        (None, Some(certificate), Some(key)) => Ok(Credential::Certificate {
+            certificate: pem(&certificate, "client-certificate-data")?,
+            key: pem(&key, "client-key-data")?,
+        }),
         (Some(_), _, _) => Err(bad("has both a token and a client certificate; keep one")),
         (None, Some(_), None) => Err(bad("has a client certificate without its key")),
         (None, None, Some(_)) => Err(bad("has a client key without its certificate")),
@@ -463,7 +534,9 @@ mod tests {
     }
 
     fn refused(cluster: &str, user: &str) -> &'static str {
-        parse(config(cluster, user).as_bytes(), None, Policy::default()).expect_err("must be refused").reason()
+        parse(config(cluster, user).as_bytes(), None, Policy::default())
+            .expect_err("must be refused")
+            .reason()
     }
 
     const CLUSTER: &str = "{server: 'https://east.example:6443/'}";
@@ -480,7 +553,10 @@ mod tests {
     #[test]
     fn what_a_tenant_may_not_ask_is_refused_by_kind() {
         for (user, reason) in [
-            ("{exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}}", "KubeconfigRunsProgram"),
+            (
+                "{exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}}",
+                "KubeconfigRunsProgram",
+            ),
             ("{exec: {command: /bin/sh}, token: abc}", "KubeconfigRunsProgram"),
             ("{auth-provider: {name: oidc}}", "KubeconfigRunsProgram"),
             ("{tokenFile: /var/run/secrets/token}", "KubeconfigNamesFile"),
@@ -490,13 +566,22 @@ mod tests {
             ("{username: a, password: b}", "KubeconfigBasicAuth"),
             ("{}", "KubeconfigAnonymous"),
             ("{token: \"a\\nb: c\"}", "KubeconfigCredentialInvalid"),
-            ("{client-certificate-data: LS0tLS1CRUdJTiA=}", "KubeconfigCredentialInvalid"),
+            (
+                "{client-certificate-data: LS0tLS1CRUdJTiA=}",
+                "KubeconfigCredentialInvalid",
+            ),
         ] {
             assert_eq!(refused(CLUSTER, user), reason, "{user}");
         }
         for (cluster, reason) in [
-            ("{server: 'https://a', insecure-skip-tls-verify: true}", "KubeconfigInsecure"),
-            ("{server: 'https://a', certificate-authority: /etc/passwd}", "KubeconfigNamesFile"),
+            (
+                "{server: 'https://a', insecure-skip-tls-verify: true}",
+                "KubeconfigInsecure",
+            ),
+            (
+                "{server: 'https://a', certificate-authority: /etc/passwd}",
+                "KubeconfigNamesFile",
+            ),
             ("{server: 'https://a', proxy-url: 'http://b'}", "KubeconfigProxy"),
             ("{server: 'http://a'}", "KubeconfigServerInvalid"),
             ("{server: 'https://u:p@a'}", "KubeconfigServerInvalid"),
@@ -516,7 +601,11 @@ mod tests {
     #[test]
     fn an_empty_document_is_an_error_and_nothing_else() {
         for empty in ["", " \n", "\u{feff}", "{}", "---\n"] {
-            assert_eq!(parse(empty.as_bytes(), None, Policy::default()).unwrap_err().reason(), "KubeconfigEmpty", "{empty:?}");
+            assert_eq!(
+                parse(empty.as_bytes(), None, Policy::default()).unwrap_err().reason(),
+                "KubeconfigEmpty",
+                "{empty:?}"
+            );
         }
     }
 

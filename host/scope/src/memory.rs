@@ -29,7 +29,11 @@ impl Ledger for MemoryLedger {
     }
 
     fn entry(&self, object: &ObjectRef) -> Option<Entry> {
-        self.lock().inventory.iter().find(|entry| entry.object == *object).cloned()
+        self.lock()
+            .inventory
+            .iter()
+            .find(|entry| entry.object == *object)
+            .cloned()
     }
 
     async fn begin(&self, phase: Phase, receipt: Receipt) -> Result<(), Setback> {

@@ -31,12 +31,20 @@ pub struct RecordStore {
 impl RecordStore {
     /// An empty store on the hub.
     pub fn new(client: Client) -> Arc<Self> {
-        Arc::new(Self { client, by_provision: Mutex::default() })
+        Arc::new(Self {
+            client,
+            by_provision: Mutex::default(),
+        })
     }
 
     /// The records of one provision, as the engine wants them.
     pub fn of(self: &Arc<Self>, namespace: &str, name: &str, uid: &Uid) -> ProvisionRecords {
-        ProvisionRecords { store: self.clone(), namespace: namespace.to_owned(), name: name.to_owned(), uid: uid.clone() }
+        ProvisionRecords {
+            store: self.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.clone(),
+        }
     }
 
     /// Drops what is held of a provision: the next pass reads it again.
@@ -67,9 +75,16 @@ impl ProvisionRecords {
         Arc::new(StoredLedger {
             api: self.api(),
             store: Arc::downgrade(&self.store),
-            provision: ProvisionRef { name: self.name.clone(), uid: self.uid.to_string() },
+            provision: ProvisionRef {
+                name: self.name.clone(),
+                uid: self.uid.to_string(),
+            },
             provision_uid: self.uid.clone(),
-            state: Mutex::new(State { metadata, durable: spec.record.clone(), record: spec.record }),
+            state: Mutex::new(State {
+                metadata,
+                durable: spec.record.clone(),
+                record: spec.record,
+            }),
             writing: tokio::sync::Mutex::new(()),
         })
     }
@@ -88,7 +103,12 @@ impl Records for ProvisionRecords {
             None => {
                 let selector = ListParams::default().labels(&format!("{PROVISION_LABEL}={}", self.uid));
                 let list = timed("the step records", self.api().list(&selector)).await?;
-                let ledgers: Vec<_> = list.items.into_iter().filter(|o| o.spec.provision.uid == self.uid.as_str()).map(|o| self.ledger(o)).collect();
+                let ledgers: Vec<_> = list
+                    .items
+                    .into_iter()
+                    .filter(|o| o.spec.provision.uid == self.uid.as_str())
+                    .map(|o| self.ledger(o))
+                    .collect();
                 self.remember(ledgers.clone());
                 ledgers
             }
@@ -99,7 +119,13 @@ impl Records for ProvisionRecords {
     async fn open(&self, record: Record) -> Result<Arc<dyn Ledger>, Setback> {
         let mut object = StepRecord::new(
             &format!("{}.{}", self.uid, record.step),
-            StepRecordSpec { provision: ProvisionRef { name: self.name.clone(), uid: self.uid.to_string() }, record },
+            StepRecordSpec {
+                provision: ProvisionRef {
+                    name: self.name.clone(),
+                    uid: self.uid.to_string(),
+                },
+                record,
+            },
         );
         object.metadata.namespace = Some(self.namespace.clone());
         object.metadata.labels = Some([(PROVISION_LABEL.to_owned(), self.uid.to_string())].into());
@@ -107,7 +133,11 @@ impl Records for ProvisionRecords {
         match timed("the step record", self.api().create(&PostParams::default(), &object)).await {
             Ok(object) => {
                 let ledger = self.ledger(object);
-                self.store.lock().entry(self.uid.clone()).or_default().push(ledger.clone());
+                self.store
+                    .lock()
+                    .entry(self.uid.clone())
+                    .or_default()
+                    .push(ledger.clone());
                 Ok(ledger)
             }
             Err(setback) => {
@@ -152,11 +182,22 @@ impl StoredLedger {
             if state.record == state.durable {
                 return Ok(());
             }
-            let spec = StepRecordSpec { provision: self.provision.clone(), record: state.record.clone() };
-            StepRecord { metadata: state.metadata.clone(), spec }
+            let spec = StepRecordSpec {
+                provision: self.provision.clone(),
+                record: state.record.clone(),
+            };
+            StepRecord {
+                metadata: state.metadata.clone(),
+                spec,
+            }
         };
         let name = object.metadata.name.clone().unwrap_or_default();
-        match timed("the step record", self.api.replace(&name, &PostParams::default(), &object)).await {
+        match timed(
+            "the step record",
+            self.api.replace(&name, &PostParams::default(), &object),
+        )
+        .await
+        {
             Ok(stored) => {
                 let mut state = self.state();
                 state.metadata = stored.metadata;
@@ -180,7 +221,12 @@ impl Ledger for StoredLedger {
     }
 
     fn entry(&self, object: &ObjectRef) -> Option<Entry> {
-        self.state().record.inventory.iter().find(|entry| entry.object == *object).cloned()
+        self.state()
+            .record
+            .inventory
+            .iter()
+            .find(|entry| entry.object == *object)
+            .cloned()
     }
 
     async fn begin(&self, phase: Phase, receipt: Receipt) -> Result<(), Setback> {
@@ -225,7 +271,10 @@ impl Ledger for StoredLedger {
         let _one_at_a_time = self.writing.lock().await;
         let (name, uid) = {
             let state = self.state();
-            (state.metadata.name.clone().unwrap_or_default(), state.metadata.uid.clone())
+            (
+                state.metadata.name.clone().unwrap_or_default(),
+                state.metadata.uid.clone(),
+            )
         };
         let outcome = remove(&self.api, &name, uid.as_deref(), None).await;
         if let Some(store) = self.store.upgrade() {
@@ -248,7 +297,10 @@ where
     K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {
     let parameters = DeleteParams {
-        preconditions: Some(Preconditions { uid: uid.map(str::to_owned), resource_version: version.map(str::to_owned) }),
+        preconditions: Some(Preconditions {
+            uid: uid.map(str::to_owned),
+            resource_version: version.map(str::to_owned),
+        }),
         ..DeleteParams::background()
     };
     match timed_raw(api.delete(name, &parameters)).await {
@@ -279,11 +331,23 @@ impl Failed {
     pub(crate) fn into_setback(self, what: &str) -> Setback {
         match self {
             Failed::Fenced => Setback::new(Class::Wait, "NotLeading", "this process does not hold the lease"),
-            Failed::Api(409) => Setback::new(Class::Retry, "HubConflict", format!("{what} was changed by somebody else; it is read again")),
+            Failed::Api(409) => Setback::new(
+                Class::Retry,
+                "HubConflict",
+                format!("{what} was changed by somebody else; it is read again"),
+            ),
             Failed::Api(404) => Setback::new(Class::Retry, "HubNotFound", format!("{what} is not there")),
             Failed::Api(code) => Setback::new(Class::Retry, "HubRefuses", format!("the hub answers {code} for {what}")),
-            Failed::Refused(code, message) => Setback::new(Class::Retry, "HubRefuses", format!("the hub answers {code} for {what}: {message}")),
-            Failed::Lost(why) => Setback::new(Class::Retry, "HubUnreachable", format!("the hub did not answer for {what}: {why}")),
+            Failed::Refused(code, message) => Setback::new(
+                Class::Retry,
+                "HubRefuses",
+                format!("the hub answers {code} for {what}: {message}"),
+            ),
+            Failed::Lost(why) => Setback::new(
+                Class::Retry,
+                "HubUnreachable",
+                format!("the hub did not answer for {what}: {why}"),
+            ),
         }
     }
 }
@@ -291,10 +355,16 @@ impl Failed {
 /// A request with a deadline; kube's own has none.
 pub(crate) async fn timed_raw<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failed> {
     match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
-        Err(_) => Err(Failed::Lost(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
+        Err(_) => Err(Failed::Lost(format!(
+            "no answer within {} s",
+            REQUEST_TIMEOUT.as_secs()
+        ))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => Err(Failed::Api(status.code)),
-        Ok(Err(kube::Error::Api(status))) => Err(Failed::Refused(status.code, chandlery_core::readiness::one_line(&status.message))),
+        Ok(Err(kube::Error::Api(status))) => Err(Failed::Refused(
+            status.code,
+            chandlery_core::readiness::one_line(&status.message),
+        )),
         Ok(Err(kube::Error::Service(inner))) if inner.downcast_ref::<Fenced>().is_some() => Err(Failed::Fenced),
         Ok(Err(error)) => Err(Failed::Lost(chandlery_core::readiness::one_line(&error.to_string()))),
     }

@@ -85,7 +85,14 @@ pub struct Sight {
 
 impl Hub {
     /// The hub of this process.
-    pub fn new(connection: Arc<Connection>, config: Config, remotes: Store<RemoteCluster>, claims: Arc<ClaimStore>, fence: WriteFence, policy: Policy) -> Arc<Self> {
+    pub fn new(
+        connection: Arc<Connection>,
+        config: Config,
+        remotes: Store<RemoteCluster>,
+        claims: Arc<ClaimStore>,
+        fence: WriteFence,
+        policy: Policy,
+    ) -> Arc<Self> {
         Arc::new(Self {
             connection,
             config,
@@ -117,10 +124,23 @@ impl Hub {
         let known = self.connection_to(remote).await?;
         let connection = known.connection;
         let unreachable = |error: CallError| match error {
-            CallError::Denied(message) => Setback::new(Class::UserFix, "CredentialRefused", format!("remote {}: {message}", name_of(remote))),
-            error => Setback::new(Class::Retry, "RemoteUnreachable", format!("remote {}: {error}", name_of(remote))),
+            CallError::Denied(message) => Setback::new(
+                Class::UserFix,
+                "CredentialRefused",
+                format!("remote {}: {message}", name_of(remote)),
+            ),
+            error => Setback::new(
+                Class::Retry,
+                "RemoteUnreachable",
+                format!("remote {}: {error}", name_of(remote)),
+            ),
         };
-        let learnt = connection.learnt.get_or_try_init(|| version_of(&connection)).await.map_err(unreachable)?.clone();
+        let learnt = connection
+            .learnt
+            .get_or_try_init(|| version_of(&connection))
+            .await
+            .map_err(unreachable)?
+            .clone();
         let identity = identity_of(&connection).await.map_err(unreachable)?;
         let sight = Sight {
             identity,
@@ -134,15 +154,35 @@ impl Hub {
 
     async fn connection_to(&self, remote: &RemoteCluster) -> Result<Known, Setback> {
         let name = name_of(remote);
-        let uid: Uid = remote.metadata.uid.as_deref().and_then(|uid| uid.parse().ok()).ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a RemoteCluster without UID"))?;
+        let uid: Uid = remote
+            .metadata
+            .uid
+            .as_deref()
+            .and_then(|uid| uid.parse().ok())
+            .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a RemoteCluster without UID"))?;
         let reference = &remote.spec.source.secret_ref;
         let namespace = remote.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Secret> = Api::namespaced(self.connection.client.clone(), &namespace);
-        let secret = timed("the kubeconfig secret", api.get_opt(&reference.name)).await?.ok_or_else(|| {
-            Setback::new(Class::Wait, "CredentialMissing", format!("remote {name} waits for Secret {namespace}/{}", reference.name))
-        })?;
-        let version = format!("{}/{}", secret.metadata.uid.unwrap_or_default(), secret.metadata.resource_version.unwrap_or_default());
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+        let secret = timed("the kubeconfig secret", api.get_opt(&reference.name))
+            .await?
+            .ok_or_else(|| {
+                Setback::new(
+                    Class::Wait,
+                    "CredentialMissing",
+                    format!("remote {name} waits for Secret {namespace}/{}", reference.name),
+                )
+            })?;
+        let version = format!(
+            "{}/{}",
+            secret.metadata.uid.unwrap_or_default(),
+            secret.metadata.resource_version.unwrap_or_default()
+        );
+        let known = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&uid)
+            .cloned();
         if let Some(known) = &known
             && known.secret_version == version
             && known.context == remote.spec.context
@@ -155,20 +195,43 @@ impl Hub {
             Setback::new(
                 Class::UserFix,
                 "SecretKeyMissing",
-                format!("Secret {namespace}/{} has no key \"{}\"; it has: {}", reference.name, reference.key, if there.is_empty() { "none".into() } else { there.join(", ") }),
+                format!(
+                    "Secret {namespace}/{} has no key \"{}\"; it has: {}",
+                    reference.name,
+                    reference.key,
+                    if there.is_empty() {
+                        "none".into()
+                    } else {
+                        there.join(", ")
+                    }
+                ),
             )
         })?;
-        let refuse = |error: kubeconfig::KubeconfigError| Setback::new(Class::UserFix, error.reason(), format!("remote {name}: {error}"));
+        let refuse = |error: kubeconfig::KubeconfigError| {
+            Setback::new(Class::UserFix, error.reason(), format!("remote {name}: {error}"))
+        };
         let endpoint = kubeconfig::parse(&bytes.0, remote.spec.context.as_deref(), self.policy).map_err(refuse)?;
         let hash: String = chandlery_core::Digest::of(&bytes.0).hex().chars().take(16).collect();
         let connection = match known {
             Some(known) if known.credential_hash == hash && known.context == remote.spec.context => known.connection,
             _ => connect(&endpoint, &self.fence).map_err(|error| {
-                Setback::new(Class::UserFix, "KubeconfigCredentialInvalid", format!("remote {name}: {error}"))
+                Setback::new(
+                    Class::UserFix,
+                    "KubeconfigCredentialInvalid",
+                    format!("remote {name}: {error}"),
+                )
             })?,
         };
-        let known = Known { secret_version: version, context: remote.spec.context.clone(), credential_hash: hash, connection };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, known.clone());
+        let known = Known {
+            secret_version: version,
+            context: remote.spec.context.clone(),
+            credential_hash: hash,
+            connection,
+        };
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(uid, known.clone());
         Ok(known)
     }
 
@@ -183,7 +246,12 @@ impl Hub {
     /// A connection to the hub as a ServiceAccount, by a token of ten minutes.
     async fn tenant(&self, namespace: &str, service_account: &str) -> Result<Option<Arc<Connection>>, Setback> {
         let key = (namespace.to_owned(), service_account.to_owned());
-        let known = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self
+            .tenants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
         if let Some(tenant) = known
             && tenant.since.elapsed() < TOKEN_USE
         {
@@ -191,23 +259,37 @@ impl Hub {
         }
         let api: Api<ServiceAccount> = Api::namespaced(self.connection.client.clone(), namespace);
         let request = TokenRequest {
-            spec: Some(TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() }),
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(TOKEN_SECONDS),
+                ..TokenRequestSpec::default()
+            }),
             ..TokenRequest::default()
         };
         let since = Instant::now();
-        let answer = crate::records::timed_raw(api.create_token_request(service_account, &PostParams::default(), &request)).await;
+        let answer =
+            crate::records::timed_raw(api.create_token_request(service_account, &PostParams::default(), &request))
+                .await;
         let token = match answer {
             Ok(answer) => answer.status.and_then(|status| status.token).unwrap_or_default(),
             Err(crate::records::Failed::Api(404)) => return Ok(None),
-            Err(failed) => return Err(failed.into_setback(&format!("the token of ServiceAccount {namespace}/{service_account}"))),
+            Err(failed) => {
+                return Err(failed.into_setback(&format!("the token of ServiceAccount {namespace}/{service_account}")));
+            }
         };
         let mut config = Config::new(self.config.cluster_url.clone());
         config.root_cert = self.config.root_cert.clone();
         config.root_cert_file = self.config.root_cert_file.clone();
         config.tls_server_name = self.config.tls_server_name.clone();
         config.auth_info.token = Some(token.into());
-        let connection = connect_config(config, &self.fence).map_err(|error| Setback::new(Class::Retry, "HubUnreachable", error.to_string()))?;
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Tenant { since, connection: connection.clone() });
+        let connection = connect_config(config, &self.fence)
+            .map_err(|error| Setback::new(Class::Retry, "HubUnreachable", error.to_string()))?;
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(
+            key,
+            Tenant {
+                since,
+                connection: connection.clone(),
+            },
+        );
         Ok(Some(connection))
     }
 
@@ -215,7 +297,12 @@ impl Hub {
         self.remotes
             .state()
             .iter()
-            .map(|remote| (remote.metadata.namespace.clone().unwrap_or_default(), remote.spec.source.secret_ref.name.clone()))
+            .map(|remote| {
+                (
+                    remote.metadata.namespace.clone().unwrap_or_default(),
+                    remote.spec.source.secret_ref.name.clone(),
+                )
+            })
             .collect()
     }
 }
@@ -225,7 +312,10 @@ fn name_of(remote: &RemoteCluster) -> String {
 }
 
 async fn read(connection: &Connection, path: &str) -> Result<Value, CallError> {
-    let answer = connection.read(Ask::get(path.to_owned())).await.map_err(crate::wire::NoAnswer::into_call_error)?;
+    let answer = connection
+        .read(Ask::get(path.to_owned()))
+        .await
+        .map_err(crate::wire::NoAnswer::into_call_error)?;
     match answer.verdict(Asked::Read) {
         Verdict::Good => Ok(answer.body),
         Verdict::Bad(error) => Err(error),
@@ -244,8 +334,19 @@ pub(crate) async fn identity_of(connection: &Connection) -> Result<String, CallE
 async fn version_of(connection: &Connection) -> Result<Identity, CallError> {
     let version = read(connection, "/version").await?;
     let text = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
-    let plain: String = text.trim_start_matches('v').chars().take_while(|c| c.is_ascii_digit() || *c == '.').take(32).collect();
-    if plain.is_empty() { Err(CallError::Unavailable("it does not tell its version: this is no Kubernetes API".into())) } else { Ok(Identity { version: plain }) }
+    let plain: String = text
+        .trim_start_matches('v')
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == '.')
+        .take(32)
+        .collect();
+    if plain.is_empty() {
+        Err(CallError::Unavailable(
+            "it does not tell its version: this is no Kubernetes API".into(),
+        ))
+    } else {
+        Ok(Identity { version: plain })
+    }
 }
 
 /// Facts of a cluster reached by a connection, for calls by hand.
@@ -284,16 +385,35 @@ pub struct Remotes {
 impl Remotes {
     /// For one pass.
     pub fn new(hub: Arc<Hub>, context: StepContext, grant_of: Box<dyn Fn(&str, bool) -> Grant + Send + Sync>) -> Self {
-        Self { hub, context, grant_of, entered: Mutex::default() }
+        Self {
+            hub,
+            context,
+            grant_of,
+            entered: Mutex::default(),
+        }
     }
 
     /// The connection by which a step was entered in this pass, for its watches.
     pub fn connection_of(&self, step: &StepName) -> Option<Arc<Connection>> {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).get(step).cloned()
+        self.entered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(step)
+            .cloned()
     }
 
-    fn scope(&self, connection: Arc<Connection>, facts: chandlery_core::cluster::Facts, record: &Record, ledger: Arc<dyn Ledger>, is_hub: bool) -> Entered {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).insert(record.step.clone(), connection.clone());
+    fn scope(
+        &self,
+        connection: Arc<Connection>,
+        facts: chandlery_core::cluster::Facts,
+        record: &Record,
+        ledger: Arc<dyn Ledger>,
+        is_hub: bool,
+    ) -> Entered {
+        self.entered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(record.step.clone(), connection.clone());
         let uid = &self.context.provision_uid;
         let options = ScopeOptions {
             grant: (self.grant_of)(&record.receipt.plugin, is_hub),
@@ -316,11 +436,24 @@ impl Remotes {
         }
     }
 
-    async fn enter_remote(&self, name: &str, uid: &Uid, purpose: Purpose, ledger: Arc<dyn Ledger>) -> Result<Entered, Setback> {
+    async fn enter_remote(
+        &self,
+        name: &str,
+        uid: &Uid,
+        purpose: Purpose,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Entered, Setback> {
         let record = ledger.record();
-        let remote = self.hub.remote(&self.context.namespace, name).filter(|remote| remote.metadata.uid.as_deref() == Some(uid.as_str()));
+        let remote = self
+            .hub
+            .remote(&self.context.namespace, name)
+            .filter(|remote| remote.metadata.uid.as_deref() == Some(uid.as_str()));
         let Some(remote) = remote else {
-            return Err(Setback::new(Class::Wait, "WaitingForRemote", format!("RemoteCluster {name}, which this step was run on, is not there")));
+            return Err(Setback::new(
+                Class::Wait,
+                "WaitingForRemote",
+                format!("RemoteCluster {name}, which this step was run on, is not there"),
+            ));
         };
         let (connection, sight) = self.hub.look(&remote).await?;
         let before = Some(record.receipt.cluster_identity.as_str()).filter(|identity| !identity.is_empty());
@@ -328,31 +461,69 @@ impl Remotes {
         if let Some(before) = before
             && before != sight.identity
         {
-            let why = format!("remote {name} is another cluster than before (kube-system has UID {}, it had {before})", sight.identity);
+            let why = format!(
+                "remote {name} is another cluster than before (kube-system has UID {}, it had {before})",
+                sight.identity
+            );
             return match purpose {
-                Purpose::Deprovision if !record.receipt.cluster_identity.is_empty() => Ok(Entered::Vanished(format!("{why}: what the step made was in the old one"))),
-                _ => Err(Setback::new(Class::UserFix, "RemoteReplaced", format!("{why}; delete the RemoteCluster and make it anew"))),
+                Purpose::Deprovision if !record.receipt.cluster_identity.is_empty() => Ok(Entered::Vanished(format!(
+                    "{why}: what the step made was in the old one"
+                ))),
+                _ => Err(Setback::new(
+                    Class::UserFix,
+                    "RemoteReplaced",
+                    format!("{why}; delete the RemoteCluster and make it anew"),
+                )),
             };
         }
-        self.hub.claims.take(&self.claim_key(name, uid, &record.step), purpose, record.is_used()).await?;
+        self.hub
+            .claims
+            .take(&self.claim_key(name, uid, &record.step), purpose, record.is_used())
+            .await?;
         let facts = connection.facts(name, sight.identity, sight.version, vec![name.to_owned()]);
         Ok(self.scope(connection, facts, &record, ledger, false))
     }
 
-    async fn enter_hub(&self, service_account: &str, purpose: Purpose, ledger: Arc<dyn Ledger>) -> Result<Entered, Setback> {
+    async fn enter_hub(
+        &self,
+        service_account: &str,
+        purpose: Purpose,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Entered, Setback> {
         let record = ledger.record();
         let namespace = &self.context.namespace;
         let Some(connection) = self.hub.tenant(namespace, service_account).await? else {
             let missing = format!("ServiceAccount {namespace}/{service_account} is not there");
             if purpose == Purpose::Deprovision && self.namespace_is_ending().await? {
-                let outside: Vec<_> = record.inventory.iter().filter(|entry| entry.object.namespace.as_deref() != Some(namespace)).cloned().collect();
-                let left = if outside.is_empty() { "nothing is left behind".to_owned() } else { format!("left behind: {}", crate::undo::names(&outside)) };
-                return Ok(Entered::Vanished(format!("{missing} and its namespace is ending; {left}")));
+                let outside: Vec<_> = record
+                    .inventory
+                    .iter()
+                    .filter(|entry| entry.object.namespace.as_deref() != Some(namespace))
+                    .cloned()
+                    .collect();
+                let left = if outside.is_empty() {
+                    "nothing is left behind".to_owned()
+                } else {
+                    format!("left behind: {}", crate::undo::names(&outside))
+                };
+                return Ok(Entered::Vanished(format!(
+                    "{missing} and its namespace is ending; {left}"
+                )));
             }
-            return Err(Setback::new(Class::Wait, "ServiceAccountMissing", format!("{missing}; the step acts as it")));
+            return Err(Setback::new(
+                Class::Wait,
+                "ServiceAccountMissing",
+                format!("{missing}; the step acts as it"),
+            ));
         };
         let identity = self.hub.own_identity().await?;
-        let version = match self.hub.connection.learnt.get_or_try_init(|| version_of(&self.hub.connection)).await {
+        let version = match self
+            .hub
+            .connection
+            .learnt
+            .get_or_try_init(|| version_of(&self.hub.connection))
+            .await
+        {
             Ok(learnt) => learnt.version.clone(),
             Err(error) => return Err(Setback::new(Class::Retry, "HubUnreachable", error.to_string())),
         };
@@ -372,18 +543,45 @@ impl ports::Remotes for Remotes {
     fn target(&self, on: &str) -> Result<Target, Setback> {
         if on == HUB {
             return match &self.context.service_account {
-                Some(service_account) => Ok(Target::Hub { service_account: service_account.clone() }),
-                None => Err(Setback::new(Class::UserFix, "NoServiceAccount", "a step on the hub acts as a ServiceAccount: set spec.serviceAccountName")),
+                Some(service_account) => Ok(Target::Hub {
+                    service_account: service_account.clone(),
+                }),
+                None => Err(Setback::new(
+                    Class::UserFix,
+                    "NoServiceAccount",
+                    "a step on the hub acts as a ServiceAccount: set spec.serviceAccountName",
+                )),
             };
         }
         let wait = |message: String| Setback::new(Class::Wait, "WaitingForRemote", message);
-        let name = self.context.name_to_remote.get(on).ok_or_else(|| wait(format!("there is no remote {on}")))?;
-        let remote = self.hub.remote(&self.context.namespace, name).ok_or_else(|| wait(format!("there is no RemoteCluster {name} in namespace {} yet", self.context.namespace)))?;
+        let name = self
+            .context
+            .name_to_remote
+            .get(on)
+            .ok_or_else(|| wait(format!("there is no remote {on}")))?;
+        let remote = self.hub.remote(&self.context.namespace, name).ok_or_else(|| {
+            wait(format!(
+                "there is no RemoteCluster {name} in namespace {} yet",
+                self.context.namespace
+            ))
+        })?;
         if remote.metadata.deletion_timestamp.is_some() {
-            return Err(Setback::new(Class::Wait, "RemoteClosing", format!("RemoteCluster {name} is being deleted")));
+            return Err(Setback::new(
+                Class::Wait,
+                "RemoteClosing",
+                format!("RemoteCluster {name} is being deleted"),
+            ));
         }
-        let uid = remote.metadata.uid.as_deref().and_then(|uid| uid.parse().ok()).ok_or_else(|| wait(format!("RemoteCluster {name} has no UID yet")))?;
-        Ok(Target::Remote { name: name.clone(), uid })
+        let uid = remote
+            .metadata
+            .uid
+            .as_deref()
+            .and_then(|uid| uid.parse().ok())
+            .ok_or_else(|| wait(format!("RemoteCluster {name} has no UID yet")))?;
+        Ok(Target::Remote {
+            name: name.clone(),
+            uid,
+        })
     }
 
     async fn enter(&self, target: &Target, purpose: Purpose, ledger: Arc<dyn Ledger>) -> Result<Entered, Setback> {

@@ -59,11 +59,21 @@ struct CallState {
 impl ClusterScope {
     /// A scope on a cluster whose facts were just read.
     pub fn new(connection: Arc<Connection>, facts: Facts, ledger: Arc<dyn Ledger>, options: ScopeOptions) -> Self {
-        let ScopeOptions { grant, field_manager, owner_mark, sealed_secrets, is_hub } = options;
+        let ScopeOptions {
+            grant,
+            field_manager,
+            owner_mark,
+            sealed_secrets,
+            is_hub,
+        } = options;
         Self {
             connection,
             facts,
-            guard: Guard { grant, sealed_secrets, is_hub },
+            guard: Guard {
+                grant,
+                sealed_secrets,
+                is_hub,
+            },
             ledger,
             field_manager,
             owner_mark,
@@ -89,13 +99,24 @@ impl ClusterScope {
     }
 
     /// Finds the kind and passes the guard.
-    pub(crate) async fn admit(&self, target: &ObjectRef, verb: Verb, subresource: Option<&str>) -> Result<Admitted, CallError> {
+    pub(crate) async fn admit(
+        &self,
+        target: &ObjectRef,
+        verb: Verb,
+        subresource: Option<&str>,
+    ) -> Result<Admitted, CallError> {
         let served = self.connection.served(&target.gvk).await?;
         self.guard.admit(served, target, verb, subresource)
     }
 
     /// What an answer comes to; a 403 is told apart by asking the cluster whether RBAC is the reason.
-    pub(crate) async fn judge(&self, admitted: &Admitted, verb: &str, answer: &Answer, asked: Asked) -> Result<(), CallError> {
+    pub(crate) async fn judge(
+        &self,
+        admitted: &Admitted,
+        verb: &str,
+        answer: &Answer,
+        asked: Asked,
+    ) -> Result<(), CallError> {
         match answer.verdict(asked) {
             Verdict::Good => Ok(()),
             Verdict::Bad(error) => {
@@ -125,20 +146,30 @@ impl ClusterScope {
                 "namespace": admitted.target.namespace, "name": admitted.target.name,
             }},
         });
-        let ask = Ask::write(http::Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".into(), &review);
+        let ask = Ask::write(
+            http::Method::POST,
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".into(),
+            &review,
+        );
         matches!(self.connection.send(ask).await, Ok(answer) if answer.body.pointer("/status/allowed") == Some(&Value::Bool(true)))
     }
 
     /// Reads one object whole; `None` where there is none.
     pub(crate) async fn fetch(&self, admitted: &Admitted, accept: &'static str) -> Result<Option<Value>, CallError> {
         let ask = Ask::get(admitted.served.object(&admitted.target)).accept(accept);
-        let answer = self.connection.read(ask).await.map_err(crate::wire::NoAnswer::into_call_error)?;
+        let answer = self
+            .connection
+            .read(ask)
+            .await
+            .map_err(crate::wire::NoAnswer::into_call_error)?;
         match self.judge(admitted, "get", &answer, Asked::Read).await {
             Ok(()) if answer.body.is_object() => {
                 self.saw(&admitted.target, chandlery_core::object::resource_version(&answer.body));
                 Ok(Some(answer.body))
             }
-            Ok(()) => Err(CallError::Unavailable("the cluster answered with something that is no object".into())),
+            Ok(()) => Err(CallError::Unavailable(
+                "the cluster answered with something that is no object".into(),
+            )),
             // The object's own absence; a kind that is not served has no details.
             Err(CallError::NotFound(_)) if answer.body.pointer("/details/kind").is_some() => {
                 self.saw(&admitted.target, None);
@@ -150,13 +181,19 @@ impl ClusterScope {
 
     async fn get_one(&self, target: ObjectRef) -> Result<Option<Value>, CallError> {
         let admitted = self.admit(&target, Verb::Get, None).await?;
-        let outcome = self.fetch(&admitted, "application/json").await.map(|object| object.map(tidied));
+        let outcome = self
+            .fetch(&admitted, "application/json")
+            .await
+            .map(|object| object.map(tidied));
         admitted.record(&self.facts.name, outcome)
     }
 
     async fn assess_one(&self, target: ObjectRef) -> Result<Readiness, CallError> {
         let admitted = self.admit(&target, Verb::Get, None).await?;
-        let outcome = self.fetch(&admitted, "application/json").await.map(|object| object.as_ref().map_or(Readiness::Absent, readiness::of));
+        let outcome = self
+            .fetch(&admitted, "application/json")
+            .await
+            .map(|object| object.as_ref().map_or(Readiness::Absent, readiness::of));
         admitted.record(&self.facts.name, outcome)
     }
 
@@ -173,12 +210,22 @@ impl ClusterScope {
         };
         let denied = || CallError::Denied(format!("the plugin's grant does not cover: {act}"));
         match (&query.namespace, served.namespaced) {
-            (Some(_), false) => Err(CallError::Invalid(vec![Problem { path: "/namespace".into(), message: format!("{} does not live in a namespace", query.gvk.kind) }])),
+            (Some(_), false) => Err(CallError::Invalid(vec![Problem {
+                path: "/namespace".into(),
+                message: format!("{} does not live in a namespace", query.gvk.kind),
+            }])),
             (Some(namespace), true) if !chandlery_core::object::is_path_segment(namespace) => {
-                Err(CallError::Invalid(vec![Problem { path: "/namespace".into(), message: "no namespace has this name".into() }]))
+                Err(CallError::Invalid(vec![Problem {
+                    path: "/namespace".into(),
+                    message: "no namespace has this name".into(),
+                }]))
             }
             (Some(_), true) | (None, false) => {
-                if self.guard.grant.allows(&act) { Ok(vec![query.namespace.clone()]) } else { Err(denied()) }
+                if self.guard.grant.allows(&act) {
+                    Ok(vec![query.namespace.clone()])
+                } else {
+                    Err(denied())
+                }
             }
             (None, true) => match self.guard.grant.namespaces_for(&act) {
                 Namespaces::All => Ok(vec![None]),
@@ -195,10 +242,22 @@ impl ClusterScope {
             None => (0, None),
             Some(text) => text
                 .split_once(':')
-                .and_then(|(index, token)| Some((index.parse::<usize>().ok()?, Some(token.to_owned()).filter(|t| !t.is_empty()))))
-                .ok_or_else(|| CallError::Invalid(vec![Problem { path: "/continue".into(), message: "this token was not given by this host".into() }]))?,
+                .and_then(|(index, token)| {
+                    Some((
+                        index.parse::<usize>().ok()?,
+                        Some(token.to_owned()).filter(|t| !t.is_empty()),
+                    ))
+                })
+                .ok_or_else(|| {
+                    CallError::Invalid(vec![Problem {
+                        path: "/continue".into(),
+                        message: "this token was not given by this host".into(),
+                    }])
+                })?,
         };
-        let place = places.get(index).ok_or_else(|| CallError::Conflict("the list has changed; begin again".into()))?;
+        let place = places
+            .get(index)
+            .ok_or_else(|| CallError::Conflict("the list has changed; begin again".into()))?;
         let page = PAGE.to_string();
         let given = [
             ("limit", page.as_str()),
@@ -207,25 +266,51 @@ impl ClusterScope {
             ("continue", token.as_deref().unwrap_or_default()),
         ];
         let parameters: Vec<(&str, &str)> = given.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-        let uri = format!("{}?{}", served.collection(place.as_deref()), crate::wire::query(&parameters));
-        let accept = if query.metadata_only { METADATA_ONLY_LIST } else { "application/json" };
-        let answer = self.connection.read(Ask::get(uri).accept(accept)).await.map_err(crate::wire::NoAnswer::into_call_error)?;
+        let uri = format!(
+            "{}?{}",
+            served.collection(place.as_deref()),
+            crate::wire::query(&parameters)
+        );
+        let accept = if query.metadata_only {
+            METADATA_ONLY_LIST
+        } else {
+            "application/json"
+        };
+        let answer = self
+            .connection
+            .read(Ask::get(uri).accept(accept))
+            .await
+            .map_err(crate::wire::NoAnswer::into_call_error)?;
         match answer.verdict(Asked::Read) {
             Verdict::Good => {}
             Verdict::Bad(error) => return Err(error),
             Verdict::Forbidden(message) => return Err(CallError::Denied(message)),
         }
         let Some(items) = answer.body.get("items").and_then(Value::as_array) else {
-            return Err(CallError::Unavailable("the cluster answered with something that is no list".into()));
+            return Err(CallError::Unavailable(
+                "the cluster answered with something that is no list".into(),
+            ));
         };
-        let sealed = |item: &Value| {
-            let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            self.guard.is_hub
-                && served.resource == "secrets"
-                && self.guard.sealed_secrets.iter().any(|(namespace, name)| namespace == text("/metadata/namespace") && name == text("/metadata/name"))
-        };
-        let items = items.iter().filter(|item| !sealed(item)).cloned().map(|item| tidied(with_kind(item, &query))).collect();
-        let next = answer.body.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty());
+        let sealed =
+            |item: &Value| {
+                let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                self.guard.is_hub
+                    && served.resource == "secrets"
+                    && self.guard.sealed_secrets.iter().any(|(namespace, name)| {
+                        namespace == text("/metadata/namespace") && name == text("/metadata/name")
+                    })
+            };
+        let items = items
+            .iter()
+            .filter(|item| !sealed(item))
+            .cloned()
+            .map(|item| tidied(with_kind(item, &query)))
+            .collect();
+        let next = answer
+            .body
+            .pointer("/metadata/continue")
+            .and_then(Value::as_str)
+            .filter(|token| !token.is_empty());
         let continue_token = match next {
             Some(token) => Some(format!("{index}:{token}")),
             None if index + 1 < places.len() => Some(format!("{}:", index + 1)),
@@ -258,7 +343,10 @@ fn tidied(mut object: Value) -> Value {
 
 /// Runs one list concurrently; results in its order.
 pub(crate) async fn each<I, T, F: Future<Output = T>>(items: Vec<I>, act: impl Fn(I) -> F) -> Vec<T> {
-    futures::stream::iter(items.into_iter().map(act)).buffered(AT_ONCE).collect().await
+    futures::stream::iter(items.into_iter().map(act))
+        .buffered(AT_ONCE)
+        .collect()
+        .await
 }
 
 #[async_trait]
@@ -303,7 +391,14 @@ impl Scope for ClusterScope {
     }
 
     fn seen(&self) -> Vec<Watched> {
-        self.state().seen.iter().map(|(target, seen)| Watched { target: target.clone(), seen: seen.clone() }).collect()
+        self.state()
+            .seen
+            .iter()
+            .map(|(target, seen)| Watched {
+                target: target.clone(),
+                seen: seen.clone(),
+            })
+            .collect()
     }
 
     async fn watched(&self, targets: Vec<ObjectRef>) -> Vec<Watched> {

@@ -64,8 +64,13 @@ impl ClusterScope {
             match result {
                 Ok(Undone::Gone) => self.ledger.forget(&entry.object),
                 Ok(Undone::Waiting(message)) => {
-                    let seen = chandlery_core::ports::Scope::seen(self).into_iter().find(|w| w.target == entry.object);
-                    on.push(seen.unwrap_or(Watched { target: entry.object.clone(), seen: None }));
+                    let seen = chandlery_core::ports::Scope::seen(self)
+                        .into_iter()
+                        .find(|w| w.target == entry.object);
+                    on.push(seen.unwrap_or(Watched {
+                        target: entry.object.clone(),
+                        seen: None,
+                    }));
                     messages.push(message);
                 }
                 Err(error) => {
@@ -78,7 +83,10 @@ impl ClusterScope {
         match worst {
             Some(setback) => Err(setback),
             None if on.is_empty() => Ok(TakenAway::Gone),
-            None => Ok(TakenAway::Waiting { on, message: summary(&messages) }),
+            None => Ok(TakenAway::Waiting {
+                on,
+                message: summary(&messages),
+            }),
         }
     }
 
@@ -90,7 +98,11 @@ impl ClusterScope {
             Err(error) => return Err(error),
         };
         // The host undoes what was done under a grant, whatever the grant is by now.
-        let host = Guard { grant: Grant::everything(), sealed_secrets: Vec::new(), is_hub: false };
+        let host = Guard {
+            grant: Grant::everything(),
+            sealed_secrets: Vec::new(),
+            is_hub: false,
+        };
         let admitted = host.admit(served, &entry.object, Verb::Delete, None)?;
         let outcome = self.undo_found(&admitted, entry).await;
         admitted.record(&self.facts.name, outcome)
@@ -110,7 +122,11 @@ impl ClusterScope {
         }
         if annotation(&object, OWNER_ANNOTATION) != Some(&self.owner_mark) {
             // Never came to be the step's, or was taken over: not the step's to take away.
-            return Ok(if entry.mode == Mode::Made && entry.uid.is_some() { self.delete_made(admitted, there).await? } else { Undone::Gone });
+            return Ok(if entry.mode == Mode::Made && entry.uid.is_some() {
+                self.delete_made(admitted, there).await?
+            } else {
+                Undone::Gone
+            });
         }
         if Self::is_kept(&object) {
             self.unmark(admitted).await?;
@@ -126,11 +142,17 @@ impl ClusterScope {
     }
 
     async fn delete_made(&self, admitted: &Admitted, uid: Option<chandlery_core::Uid>) -> Result<Undone, CallError> {
-        let Some(uid) = uid else { return Err(CallError::Other("the cluster shows an object without a UID".into())) };
+        let Some(uid) = uid else {
+            return Err(CallError::Other("the cluster shows an object without a UID".into()));
+        };
         Ok(match self.delete_one(admitted, &uid, Propagation::Background).await? {
             DeletionState::Gone => Undone::Gone,
-            DeletionState::Deleting(finalizers) if finalizers.is_empty() => Undone::Waiting(format!("{} is ending", admitted.target)),
-            DeletionState::Deleting(finalizers) => Undone::Waiting(format!("{} is held by {}", admitted.target, finalizers.join(", "))),
+            DeletionState::Deleting(finalizers) if finalizers.is_empty() => {
+                Undone::Waiting(format!("{} is ending", admitted.target))
+            }
+            DeletionState::Deleting(finalizers) => {
+                Undone::Waiting(format!("{} is held by {}", admitted.target, finalizers.join(", ")))
+            }
         })
     }
 
@@ -141,14 +163,20 @@ impl ClusterScope {
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
-            .filter(|entry| entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty))
+            .filter(|entry| {
+                entry
+                    .get("subresource")
+                    .and_then(Value::as_str)
+                    .is_none_or(str::is_empty)
+            })
             .all(|entry| entry.get("manager").and_then(Value::as_str) == Some(&self.field_manager))
     }
 
     /// Withdraws the step's fields: an apply with none of them, by the same manager, for this very object.
     async fn withdraw(&self, admitted: &Admitted, uid: Option<&chandlery_core::Uid>) -> Result<Undone, CallError> {
         let target = &admitted.target;
-        let mut document = json!({"apiVersion": target.gvk.api_version, "kind": target.gvk.kind, "metadata": {"name": target.name}});
+        let mut document =
+            json!({"apiVersion": target.gvk.api_version, "kind": target.gvk.kind, "metadata": {"name": target.name}});
         if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
             if let Some(namespace) = &target.namespace {
                 metadata.insert("namespace".into(), namespace.clone().into());
@@ -158,14 +186,20 @@ impl ClusterScope {
             }
         }
         let manager = query(&[("fieldManager", &self.field_manager), ("force", "true")]);
-        let ask = Ask::write(Method::PATCH, format!("{}?{manager}", admitted.served.object(target)), &document)
-            .content_type("application/apply-patch+yaml")
-            .accept(METADATA_ONLY);
+        let ask = Ask::write(
+            Method::PATCH,
+            format!("{}?{manager}", admitted.served.object(target)),
+            &document,
+        )
+        .content_type("application/apply-patch+yaml")
+        .accept(METADATA_ONLY);
         let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
         match self.judge(admitted, "patch", &answer, Asked::Write).await {
             Ok(()) => Ok(Undone::Gone),
             Err(CallError::NotFound(_)) => Ok(Undone::Gone),
-            Err(CallError::Conflict(_)) if !matches!(self.fetch(admitted, METADATA_ONLY).await?, Some(object) if chandlery_core::object::uid(&object).as_ref() == uid) => Ok(Undone::Gone),
+            Err(CallError::Conflict(_)) if !matches!(self.fetch(admitted, METADATA_ONLY).await?, Some(object) if chandlery_core::object::uid(&object).as_ref() == uid) => {
+                Ok(Undone::Gone)
+            }
             Err(error) => Err(error),
         }
     }
@@ -186,9 +220,18 @@ impl ClusterScope {
 
 fn both(one: TakenAway, other: TakenAway) -> TakenAway {
     match (one, other) {
-        (TakenAway::Waiting { mut on, message }, TakenAway::Waiting { on: more, message: also }) => {
+        (
+            TakenAway::Waiting { mut on, message },
+            TakenAway::Waiting {
+                on: more,
+                message: also,
+            },
+        ) => {
             on.extend(more);
-            TakenAway::Waiting { on, message: format!("{message}; {also}") }
+            TakenAway::Waiting {
+                on,
+                message: format!("{message}; {also}"),
+            }
         }
         (TakenAway::Gone, other) => other,
         (one, TakenAway::Gone) => one,
@@ -206,7 +249,12 @@ fn summary(messages: &[String]) -> String {
 /// For a sentence on what of an inventory is left behind.
 pub(crate) fn names(entries: &[Entry]) -> String {
     let list: Vec<&ObjectRef> = entries.iter().map(|entry| &entry.object).collect();
-    let mut text = list.iter().take(20).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut text = list
+        .iter()
+        .take(20)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
     if list.len() > 20 {
         text.push_str(&format!(" and {} more", list.len() - 20));
     }

@@ -64,7 +64,13 @@ impl Watches {
     /// No watches yet; those that are woken come out of the receiver.
     pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Subscriber>) {
         let (wake, woken) = mpsc::unbounded_channel();
-        (Arc::new(Self { places: Mutex::default(), wake }), woken)
+        (
+            Arc::new(Self {
+                places: Mutex::default(),
+                wake,
+            }),
+            woken,
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Place, Shared>> {
@@ -81,7 +87,11 @@ impl Watches {
         let mut by_place: HashMap<Place, HashMap<String, Option<u64>>> = HashMap::new();
         for Watched { target, seen } in watched {
             let ObjectRef { gvk, namespace, name } = target;
-            let place = Place { connection: connection.id(), gvk, namespace };
+            let place = Place {
+                connection: connection.id(),
+                gvk,
+                namespace,
+            };
             by_place.entry(place).or_default().insert(name, number(seen.as_deref()));
         }
         let mut ready = Vec::new();
@@ -103,7 +113,13 @@ impl Watches {
                     None => Api::all_with(connection.client().clone(), &resource),
                 };
                 let task = tokio::spawn(run(Arc::downgrade(self), place.clone(), api)).abort_handle();
-                Shared { known: HashMap::new(), newest: 0, synced: false, waiting: HashMap::new(), task }
+                Shared {
+                    known: HashMap::new(),
+                    newest: 0,
+                    synced: false,
+                    waiting: HashMap::new(),
+                    task,
+                }
             });
             let fires = shared.synced && names.iter().any(|(name, seen)| shared.has_moved_on(name, *seen));
             shared.waiting.insert(subscriber.clone(), names);
@@ -118,7 +134,9 @@ impl Watches {
     pub fn drop_step(&self, uid: &Uid, keep: impl Fn(&StepName) -> bool) {
         let mut places = self.lock();
         for shared in places.values_mut() {
-            shared.waiting.retain(|subscriber, _| subscriber.uid != *uid || keep(&subscriber.step));
+            shared
+                .waiting
+                .retain(|subscriber, _| subscriber.uid != *uid || keep(&subscriber.step));
         }
         drop_unused(&mut places);
     }
@@ -128,7 +146,10 @@ impl Watches {
         let mut places = self.lock();
         let Some(shared) = places.get_mut(place) else { return };
         let of = |object: &PartialObjectMeta<DynamicObject>| {
-            (object.metadata.name.clone().unwrap_or_default(), number(object.metadata.resource_version.as_deref()).unwrap_or(0))
+            (
+                object.metadata.name.clone().unwrap_or_default(),
+                number(object.metadata.resource_version.as_deref()).unwrap_or(0),
+            )
         };
         let changed = match event {
             Event::Init => {
@@ -163,7 +184,10 @@ impl Watches {
             .waiting
             .iter()
             .filter(|(_, names)| {
-                names.iter().filter(|(name, _)| changed.as_ref().is_none_or(|c| c == *name)).any(|(name, seen)| shared.has_moved_on(name, *seen))
+                names
+                    .iter()
+                    .filter(|(name, _)| changed.as_ref().is_none_or(|c| c == *name))
+                    .any(|(name, seen)| shared.has_moved_on(name, *seen))
             })
             .map(|(subscriber, _)| subscriber.clone())
             .collect();

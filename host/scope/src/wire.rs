@@ -23,11 +23,14 @@ const READ_TRIES: u32 = 3;
 /// Asks for `metadata` only; a plain object is taken where the server does not know it.
 pub(crate) const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for lists.
-pub(crate) const METADATA_ONLY_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+pub(crate) const METADATA_ONLY_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Name and value pairs as a query.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
-    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+    url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(pairs)
+        .finish()
 }
 
 /// One request to be sent.
@@ -43,11 +46,23 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn get(uri: String) -> Self {
-        Self { method: Method::GET, uri, accept: "application/json", content_type: "application/json", body: None }
+        Self {
+            method: Method::GET,
+            uri,
+            accept: "application/json",
+            content_type: "application/json",
+            body: None,
+        }
     }
 
     pub(crate) fn write(method: Method, uri: String, body: &Value) -> Self {
-        Self { method, uri, accept: "application/json", content_type: "application/json", body: Some(Bytes::from(body.to_string())) }
+        Self {
+            method,
+            uri,
+            accept: "application/json",
+            content_type: "application/json",
+            body: Some(Bytes::from(body.to_string())),
+        }
     }
 
     pub(crate) fn accept(self, accept: &'static str) -> Self {
@@ -88,9 +103,10 @@ impl Connection {
             tries += 1;
             let answer = self.send(ask.clone()).await;
             let pause = match &answer {
-                Ok(answer) if matches!(answer.status, 429 | 500 | 502 | 503 | 504) => {
-                    answer.retry_after.unwrap_or(Duration::from_millis(100 << tries)).min(LONGEST_PAUSE)
-                }
+                Ok(answer) if matches!(answer.status, 429 | 500 | 502 | 503 | 504) => answer
+                    .retry_after
+                    .unwrap_or(Duration::from_millis(100 << tries))
+                    .min(LONGEST_PAUSE),
                 Err(NoAnswer::Lost(_)) => Duration::from_millis(100 << tries),
                 _ => return answer,
             };
@@ -103,7 +119,11 @@ impl Connection {
 
     /// Sends a request once.
     pub(crate) async fn send(&self, ask: Ask) -> Result<Answer, NoAnswer> {
-        let _permit = self.permits.acquire().await.map_err(|_| NoAnswer::NotSent("the connection is closed".into()))?;
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| NoAnswer::NotSent("the connection is closed".into()))?;
         let request = Request::builder()
             .method(ask.method)
             .uri(&ask.uri)
@@ -127,11 +147,20 @@ impl Connection {
                 .to_bytes();
             let body = serde_json::from_slice(&body)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).chars().take(300).collect()));
-            Ok(Answer { status, body, retry_after })
+            Ok(Answer {
+                status,
+                body,
+                retry_after,
+            })
         };
         match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
             Ok(answer) => answer,
-            Err(_) => Err(NoAnswer::Lost(format!("{}:{} did not answer within {} s", self.host(), self.port(), REQUEST_TIMEOUT.as_secs()))),
+            Err(_) => Err(NoAnswer::Lost(format!(
+                "{}:{} did not answer within {} s",
+                self.host(),
+                self.port(),
+                REQUEST_TIMEOUT.as_secs()
+            ))),
         }
     }
 }

@@ -1,0 +1,159 @@
+//! One call of one plugin by hand, on a cluster that a kubeconfig names: what `chandlery plugin run` does.
+
+use std::sync::Arc;
+
+use chandlery_core::cluster::ClusterAccess;
+use chandlery_core::grant::Grant;
+use chandlery_core::limits::Limits;
+use chandlery_core::names;
+use chandlery_core::ports::{Ledger, Scope, TakenAway};
+use chandlery_core::record::{Entry, Receipt, Record, Target};
+use chandlery_core::task::{Export, Failure, Outcome, Request};
+use chandlery_core::{Setback, StepName, Uid};
+use chandlery_runtime::Runtime;
+use chandlery_scope::{ClusterScope, Connection, MemoryLedger, ScopeOptions};
+use serde_json::Value;
+
+use crate::plugins::compile_schema;
+
+/// One call to be made.
+pub struct Once {
+    /// The plugin.
+    pub plugin: Arc<chandlery_runtime::Plugin>,
+    /// The cluster.
+    pub connection: Arc<Connection>,
+    /// What the plugin may do there.
+    pub grant: Grant,
+    /// The step's settings.
+    pub spec: Value,
+    /// What is asked. A deprovision also takes away `inventory`.
+    pub export: Export,
+    /// What an earlier call left.
+    pub inventory: Vec<Entry>,
+    /// What an earlier call left.
+    pub memory: Option<Value>,
+    /// UID of the provision that the call pretends to be for: the same gives the same owner mark.
+    pub provision_uid: Uid,
+    /// The step that the call pretends to be for.
+    pub step: StepName,
+    /// What the call may use.
+    pub limits: Limits,
+}
+
+/// Why there was no call, or no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum OnceError {
+    /// The cluster could not be asked who it is.
+    #[error("the cluster could not be reached")]
+    Cluster(#[source] chandlery_core::cluster::CallError),
+    /// The plugin's schema is none.
+    #[error("{0}")]
+    Schema(String),
+    /// The call failed.
+    #[error(transparent)]
+    Failure(#[from] Failure),
+    /// Undoing failed.
+    #[error("undoing what the plugin made")]
+    Undo(#[source] Setback),
+}
+
+/// What one call came to.
+pub struct OnceReport {
+    /// What the plugin answered.
+    pub outcome: Outcome,
+    /// What it owns now.
+    pub inventory: Vec<Entry>,
+    /// For a deprovision: what is not gone yet.
+    pub waiting: Option<String>,
+}
+
+/// Makes one call. What it made is in the report and nowhere else: nothing prunes it or takes it away later.
+///
+/// # Errors
+/// [`OnceError`].
+pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, OnceError> {
+    let Once {
+        plugin,
+        connection,
+        grant,
+        spec,
+        export,
+        inventory,
+        memory,
+        provision_uid,
+        step,
+        limits,
+    } = once;
+    let facts = chandlery_scope::facts_of(&connection, "remote")
+        .await
+        .map_err(OnceError::Cluster)?;
+    let description = runtime.describe(&plugin).await?;
+    if export == Export::Provision {
+        let validator = compile_schema(&description.spec_schema).map_err(OnceError::Schema)?;
+        let mut problems: Vec<_> = validator
+            .iter_errors(&spec)
+            .take(20)
+            .map(|error| chandlery_core::cluster::Problem {
+                path: error.instance_path().to_string(),
+                message: error.to_string(),
+            })
+            .collect();
+        if problems.is_empty() {
+            problems = runtime.check(&plugin, &spec, &limits).await?;
+        }
+        if !problems.is_empty() {
+            return Err(Failure::Invalid(problems).into());
+        }
+    }
+    let receipt = Receipt {
+        plugin: description.name.clone(),
+        digest: plugin.digest().clone(),
+        spec: spec.clone(),
+        target: Target::Remote {
+            name: "remote".into(),
+            uid: provision_uid.clone(),
+        },
+        cluster_identity: String::new(),
+        needs: Vec::new(),
+    };
+    let mut record = Record::new(step.clone(), receipt);
+    record.inventory = inventory;
+    let ledger = Arc::new(MemoryLedger::new(record));
+    let options = ScopeOptions {
+        grant,
+        field_manager: names::field_manager(&provision_uid, &step),
+        owner_mark: names::owner_mark(&provision_uid, &step),
+        sealed_secrets: Vec::new(),
+        is_hub: false,
+    };
+    let scope = Arc::new(ClusterScope::new(connection, facts, ledger.clone(), options));
+    let request = Request {
+        provision_uid,
+        provision: "command/line".into(),
+        step,
+        spec,
+        memory,
+        now: crate::wire::now(),
+        round: 0,
+    };
+    let on: Arc<dyn ClusterAccess> = scope.clone();
+    let outcome = runtime
+        .call(&plugin, &description.name, export, on, &request, &limits)
+        .await?;
+    let mut waiting = None;
+    if matches!(export, Export::Deprovision { .. }) && matches!(outcome, Outcome::Done(_)) {
+        match scope
+            .take_away(ledger.record().inventory)
+            .await
+            .map_err(OnceError::Undo)?
+        {
+            TakenAway::Gone => {}
+            TakenAway::Waiting { message, .. } => waiting = Some(message),
+        }
+    }
+    Ok(OnceReport {
+        outcome,
+        inventory: ledger.record().inventory,
+        waiting,
+    })
+}

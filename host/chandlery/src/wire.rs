@@ -1,0 +1,254 @@
+//! Real ports, put together for one pass over one Provision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chandlery_api::Provision;
+use chandlery_core::cluster::ClusterAccess;
+use chandlery_core::ports::{self, Call, Ports};
+use chandlery_core::task::{Export, Failure, Outcome, Request};
+use chandlery_core::{Class, Digest, Setback, Uid};
+use chandlery_engine::{Graph, Look, Pass};
+use chandlery_runtime::Runtime;
+use chandlery_scope::{Hub, RecordStore, Remotes, StepContext, Subscriber, Watches};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
+
+use crate::plugins::{PluginState, Plugins};
+
+/// What a host is made of.
+pub struct HostOptions {
+    /// Components.
+    pub runtime: Arc<Runtime>,
+    /// Plugins by name.
+    pub plugins: Arc<Plugins>,
+    /// Clusters.
+    pub hub: Arc<Hub>,
+    /// StepRecords.
+    pub records: Arc<RecordStore>,
+    /// Wake-ups.
+    pub watches: Arc<Watches>,
+    /// Labels of namespaces, by a watch.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+}
+
+/// The parts of one process.
+pub struct Host {
+    /// What it is made of.
+    pub parts: HostOptions,
+}
+
+/// What a pass came to.
+pub struct PassReport {
+    /// Rows of the steps.
+    pub pass: Pass,
+}
+
+/// Whether a deletion pass left nothing to be undone.
+pub fn finished(report: &PassReport) -> bool {
+    report.pass.rows.is_empty()
+}
+
+impl Host {
+    /// A host of these parts.
+    pub fn new(parts: HostOptions) -> Arc<Self> {
+        Arc::new(Self { parts })
+    }
+
+    /// One pass: towards the spec with a graph, or undoing everything without one. Watches are set anew for each step that
+    /// was tried.
+    ///
+    /// Cancel safety: may be dropped at any await; the next pass goes on from what is durable.
+    ///
+    /// # Errors
+    /// If the records cannot be read, or the object has no UID.
+    pub async fn pass(&self, provision: &Provision, graph: Option<&Graph>, look: &Look) -> Result<PassReport, Setback> {
+        let meta = &provision.metadata;
+        let (namespace, name) = (
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        );
+        let uid: Uid = meta
+            .uid
+            .as_deref()
+            .and_then(|uid| uid.parse().ok())
+            .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a Provision without UID"))?;
+        let records = self.parts.records.of(&namespace, &name, &uid);
+        let spec = &provision.spec.0;
+        let context = StepContext {
+            namespace: namespace.clone(),
+            provision: name.clone(),
+            provision_uid: uid.clone(),
+            service_account: spec.service_account_name.clone(),
+            name_to_remote: spec
+                .remotes
+                .iter()
+                .map(|remote| (remote.name.clone(), remote.reference.clone()))
+                .collect(),
+        };
+        let plugins = self.parts.plugins.clone();
+        let remotes = Remotes::new(
+            self.parts.hub.clone(),
+            context,
+            Box::new(move |plugin, on_hub| plugins.grant(plugin, on_hub)),
+        );
+        let calls = ProvisionPlugins {
+            host: self,
+            namespace: &namespace,
+            provision: format!("{namespace}/{name}"),
+            uid: uid.clone(),
+        };
+        let ports = Ports {
+            records: &records,
+            remotes: &remotes,
+            plugins: &calls,
+        };
+        let pass = match graph {
+            Some(graph) => chandlery_engine::pass(graph, ports, look).await?,
+            None => chandlery_engine::undo_all(ports, look).await?,
+        };
+        for row in pass.rows.iter().filter(|row| row.tried) {
+            let subscriber = Subscriber {
+                namespace: namespace.clone(),
+                provision: name.clone(),
+                uid: uid.clone(),
+                step: row.step.clone(),
+            };
+            if let Some(connection) = remotes.connection_of(&row.step) {
+                self.parts
+                    .watches
+                    .set(&subscriber, &connection, row.watch.clone())
+                    .await;
+            }
+        }
+        self.parts
+            .watches
+            .drop_step(&uid, |step| pass.rows.iter().any(|row| row.step == *step));
+        Ok(PassReport { pass })
+    }
+
+    /// Forgets what is kept in memory of a Provision that is gone.
+    pub fn forget(&self, uid: &Uid) {
+        self.parts.records.forget(uid);
+        self.parts.watches.drop_step(uid, |_| false);
+    }
+
+    fn labels_of(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
+        self.parts
+            .namespaces
+            .get(&StoreRef::new(namespace))
+            .map(|found| found.metadata.labels.clone().unwrap_or_default())
+    }
+}
+
+/// The components of one Provision's steps.
+struct ProvisionPlugins<'a> {
+    host: &'a Host,
+    namespace: &'a str,
+    provision: String,
+    uid: Uid,
+}
+
+impl ProvisionPlugins<'_> {
+    /// The component a step is to be undone with: the one it was run with if it is still to be had, else what the Plugin has now.
+    async fn as_it_was(&self, plugin: &str, digest: &Digest) -> Result<Arc<chandlery_runtime::Plugin>, Setback> {
+        let runtime = &self.host.parts.runtime;
+        if let Some(loaded) = runtime.loaded(digest) {
+            return Ok(loaded);
+        }
+        if let Ok(Some(bytes)) = runtime.store().get(digest)
+            && let Ok(loaded) = runtime.load(digest, &bytes).await
+        {
+            return Ok(loaded);
+        }
+        match self.host.parts.plugins.state(plugin) {
+            Some(PluginState::Ready(registered)) => Ok(registered.plugin.clone()),
+            Some(PluginState::Unready(setback)) => Err(setback),
+            None => Err(Setback::new(
+                Class::Wait,
+                "PluginMissing",
+                format!("there is no Plugin {plugin}, which this step was done with"),
+            )),
+        }
+    }
+}
+
+#[async_trait]
+impl ports::Plugins for ProvisionPlugins<'_> {
+    fn digest(&self, plugin: &str) -> Result<Digest, Setback> {
+        let registered = self
+            .host
+            .parts
+            .plugins
+            .usable(plugin, self.namespace, || self.host.labels_of(self.namespace))?;
+        Ok(registered.plugin.digest().clone())
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Outcome, Setback> {
+        let Call {
+            record,
+            export,
+            scope,
+            round,
+        } = call;
+        let receipt = &record.receipt;
+        let request = Request {
+            provision_uid: self.uid.clone(),
+            provision: self.provision.clone(),
+            step: record.step.clone(),
+            spec: receipt.spec.clone(),
+            memory: record.memory.clone(),
+            now: now(),
+            round,
+        };
+        let runtime = &self.host.parts.runtime;
+        let on: Arc<dyn ClusterAccess> = scope;
+        let result = match export {
+            Export::Provision => {
+                let registered = self
+                    .host
+                    .parts
+                    .plugins
+                    .usable(&receipt.plugin, self.namespace, || self.host.labels_of(self.namespace))?;
+                let mut problems = registered.schema_problems(&request.spec);
+                if problems.is_empty() {
+                    problems = runtime
+                        .check(&registered.plugin, &request.spec, &registered.limits)
+                        .await
+                        .map_err(Failure::into_setback)?;
+                }
+                if !problems.is_empty() {
+                    return Err(Failure::Invalid(problems).into_setback());
+                }
+                runtime
+                    .call(
+                        &registered.plugin,
+                        &receipt.plugin,
+                        export,
+                        on,
+                        &request,
+                        &registered.limits,
+                    )
+                    .await
+            }
+            Export::Deprovision { .. } => {
+                let plugin = self.as_it_was(&receipt.plugin, &receipt.digest).await?;
+                let limits = match self.host.parts.plugins.state(&receipt.plugin) {
+                    Some(PluginState::Ready(registered)) => registered.limits.clone(),
+                    _ => chandlery_core::limits::Limits::default(),
+                };
+                runtime
+                    .call(&plugin, &receipt.plugin, export, on, &request, &limits)
+                    .await
+            }
+        };
+        result.map_err(Failure::into_setback)
+    }
+}
+
+/// The time, as plugins are told it.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,174 @@
+//! `chandlery plugin run FILE --kubeconfig … --spec …`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use chandlery::core::grant::{Grant, GrantRule};
+use chandlery::core::limits::Limits;
+use chandlery::core::record::Entry;
+use chandlery::core::task::{Export, Outcome};
+use chandlery::core::{Class, Digest, StepName, Uid};
+use chandlery::scope::kubeconfig::{self, Policy};
+use chandlery::scope::{WriteFence, connect};
+use chandlery::{Once, OnceError, call_once};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::plugin::{parse_document, read, read_document};
+use crate::failure::Failure;
+use crate::output::{Output, print, print_json};
+
+/// Make one call of a plugin on a cluster, within a grant. What it makes stays there until a call with --deprovision and the
+/// same --state takes it away.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// The component, or a gzip of it.
+    file: PathBuf,
+    /// Kubeconfig of the cluster, judged as a tenant's would be. Never taken from KUBECONFIG.
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// Context of the kubeconfig; its current one when absent.
+    #[arg(long)]
+    context: Option<String>,
+    /// Accept a cluster at a loopback address.
+    #[arg(long)]
+    allow_loopback: bool,
+    /// The step's settings: a file (YAML or JSON), or the document itself.
+    #[arg(long)]
+    spec: Option<String>,
+    /// Grant: a file with a list of rules, as in a Plugin's `grants.remote`. Nothing is allowed without it.
+    #[arg(long, conflicts_with = "allow_everything")]
+    grant: Option<PathBuf>,
+    /// Allow everything that the credential allows.
+    #[arg(long)]
+    allow_everything: bool,
+    /// Call `deprovision`, then take away what `--state` shows.
+    #[arg(long)]
+    deprovision: bool,
+    /// File that holds what calls leave for the next: inventory and memory. Made if it is not there.
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// Step that the call is made for: it goes into field manager and owner mark.
+    #[arg(long, default_value = "run")]
+    step: String,
+}
+
+/// What calls leave for the next.
+#[derive(Default, Serialize, Deserialize)]
+struct State {
+    #[serde(default)]
+    inventory: Vec<Entry>,
+    #[serde(default)]
+    memory: Option<Value>,
+}
+
+impl Run {
+    pub(crate) async fn run(self, output: Output) -> Result<ExitCode, Failure> {
+        let bytes = read(&self.file)?;
+        let digest = Digest::of(&bytes);
+        let spec: Value = match &self.spec {
+            None => json!({}),
+            Some(text) if text.trim_start().starts_with(['{', '[']) => parse_document("--spec", text)?,
+            Some(file) => read_document(&PathBuf::from(file))?,
+        };
+        let grant = match &self.grant {
+            Some(file) => Grant::new(read_document::<Vec<GrantRule>>(file)?),
+            None if self.allow_everything => Grant::everything(),
+            None => Grant::default(),
+        };
+        let state: State = match &self.state {
+            Some(file) if file.exists() => read_document(file)?,
+            _ => State::default(),
+        };
+        let policy = Policy {
+            allow_loopback: self.allow_loopback,
+        };
+        let text = std::fs::read(&self.kubeconfig).with_context(|| format!("reading {}", self.kubeconfig.display()))?;
+        let endpoint = kubeconfig::parse(&text, self.context.as_deref(), policy)
+            .map_err(|error| Failure::classed(Class::UserFix, error.reason(), error.to_string()))?;
+        let connection = connect(&endpoint, &WriteFence::open()).map_err(anyhow::Error::from)?;
+        let runtime = super::runtime(&super::cache_dir())?;
+        let plugin = runtime.load(&digest, &bytes).await.map_err(anyhow::Error::from)?;
+        let step: StepName = self
+            .step
+            .parse()
+            .map_err(|error: chandlery::core::ids::InvalidId| Failure::usage(error.to_string()))?;
+        let once = Once {
+            plugin,
+            connection,
+            grant,
+            spec,
+            export: if self.deprovision {
+                Export::Deprovision { doomed: false }
+            } else {
+                Export::Provision
+            },
+            inventory: state.inventory,
+            memory: state.memory,
+            // The same for all calls by hand, so that a later one knows an earlier one's objects.
+            provision_uid: COMMAND_LINE
+                .parse::<Uid>()
+                .map_err(|error| Failure::new(error.to_string()))?,
+            step,
+            limits: Limits::default(),
+        };
+        let report = call_once(&runtime, once).await.map_err(|error| match error {
+            OnceError::Failure(failure) => Failure::from(failure.into_setback()),
+            OnceError::Undo(setback) => Failure::from(setback),
+            OnceError::Cluster(error) => Failure::from(error.into_setback()),
+            OnceError::Schema(message) => Failure::classed(Class::Bug, "InvalidSchema", message),
+        })?;
+        let (memory, outputs, waits) = match &report.outcome {
+            Outcome::Done(done) => (
+                done.memory.clone(),
+                done.outputs.clone(),
+                report
+                    .waiting
+                    .clone()
+                    .map(|message| ("WaitingForDeletion".to_owned(), message)),
+            ),
+            Outcome::Yield(wait) => (
+                wait.memory.clone(),
+                None,
+                Some((wait.reason.clone(), wait.message.clone())),
+            ),
+        };
+        if let Some(file) = &self.state {
+            let text = serde_json::to_string_pretty(&State {
+                inventory: report.inventory.clone(),
+                memory,
+            })
+            .map_err(|error| Failure::new(error.to_string()))?;
+            std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
+        }
+        match output {
+            Output::Json => print_json(&json!({
+                "outcome": if waits.is_some() { "yield" } else { "done" },
+                "reason": waits.as_ref().map(|(reason, _)| reason), "message": waits.as_ref().map(|(_, message)| message),
+                "outputs": outputs, "inventory": report.inventory,
+            }))?,
+            Output::Text => {
+                let mut text = match &waits {
+                    None => "done\n".to_owned(),
+                    Some((reason, message)) => format!("waits: {reason}: {message}\n"),
+                };
+                for entry in &report.inventory {
+                    text.push_str(&format!("  owns {}\n", entry.object));
+                }
+                if let Some(outputs) = &outputs {
+                    text.push_str(&format!("  outputs {outputs}\n"));
+                }
+                print(&text)?;
+            }
+        }
+        Ok(if waits.is_some() {
+            ExitCode::from(Class::Wait.effect().exit_code)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// UID that stands for whoever calls by hand.
+const COMMAND_LINE: &str = "00000000-0000-0000-0000-000000000000";

@@ -1,0 +1,329 @@
+//! RemoteCluster: looks who is there, tells it, and stays until its last claim is gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use chandlery::core::{Class, Setback, Uid, backoff};
+use chandlery_api::condition::{READY, RECONCILING, STALLED, State, merge};
+use chandlery_api::{Endpoint, RemoteClaim, RemoteCluster, RemoteClusterStatus};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::Store;
+use serde_json::json;
+
+use super::{Failed, Shared, finalizer, timed};
+
+/// How often a remote is looked at that nobody uses just now. Steps look for themselves.
+const LOOK: Duration = Duration::from_secs(300);
+
+/// What is remembered of remotes between looks.
+#[derive(Default)]
+pub(crate) struct Looks(Mutex<HashMap<Uid, Remembered>>);
+
+#[derive(Default)]
+struct Remembered {
+    generation: Option<i64>,
+    next: Option<Instant>,
+    round: u32,
+    status: Option<RemoteClusterStatus>,
+}
+
+impl Looks {
+    fn with<T>(&self, uid: &Uid, act: impl FnOnce(&mut Remembered) -> T) -> T {
+        act(self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(uid.clone())
+            .or_default())
+    }
+}
+
+/// One look at one RemoteCluster. `claims` is the watch's view, good for counting only.
+pub(crate) async fn reconcile(
+    remote: Arc<RemoteCluster>,
+    shared: Arc<Shared>,
+    claims: Store<RemoteClaim>,
+    looks: Arc<Looks>,
+) -> Result<Action, Failed> {
+    let meta = &remote.metadata;
+    let uid: Uid = meta
+        .uid
+        .as_deref()
+        .and_then(|uid| uid.parse().ok())
+        .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a RemoteCluster without UID"))?;
+    let api: Api<RemoteCluster> = Api::namespaced(shared.client.clone(), meta.namespace.as_deref().unwrap_or_default());
+    let one = One {
+        remote: &remote,
+        uid,
+        api,
+        shared: &shared,
+        claims: &claims,
+        looks: &looks,
+    };
+    let action = if meta.deletion_timestamp.is_some() {
+        one.close().await
+    } else {
+        one.look().await
+    };
+    match action {
+        Err(setback) if setback.reason == "Gone" => Ok(Action::await_change()),
+        other => Ok(other?),
+    }
+}
+
+struct One<'a> {
+    remote: &'a RemoteCluster,
+    uid: Uid,
+    api: Api<RemoteCluster>,
+    shared: &'a Shared,
+    claims: &'a Store<RemoteClaim>,
+    looks: &'a Looks,
+}
+
+impl One<'_> {
+    async fn look(&self) -> Result<Action, Setback> {
+        if !finalizer::has(self.remote) {
+            finalizer::add(&self.api, self.remote).await?;
+        }
+        let now = Instant::now();
+        let generation = self.remote.metadata.generation;
+        let before = self.before();
+        let rest = self.looks.with(&self.uid, |r| {
+            if r.generation == generation {
+                r.next.map(|next| next.saturating_duration_since(now))
+            } else {
+                None
+            }
+        });
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+            // Only the number of claims can have changed.
+            self.write(RemoteClusterStatus {
+                claims: Some(self.count()),
+                ..before
+            })
+            .await?;
+            return Ok(Action::requeue(rest));
+        }
+        if before.conditions.is_empty() {
+            let states = [State::unknown(READY, "Reconciling", "not looked at yet")];
+            self.write(self.status(&before, &states, before.clone())).await?;
+        }
+        let found = self.shared.host.parts.hub.look(self.remote).await;
+        let before = self.before();
+        let (states, known, delay) = match found {
+            Ok((_, sight)) => {
+                let recorded = before.identity.clone();
+                let known = RemoteClusterStatus {
+                    endpoint: Some(Endpoint {
+                        host: sight.host,
+                        port: sight.port,
+                    }),
+                    kubernetes_version: Some(sight.version),
+                    identity: Some(recorded.clone().unwrap_or_else(|| sight.identity.clone())),
+                    credential_hash: Some(sight.credential_hash),
+                    ..before.clone()
+                };
+                match recorded.filter(|recorded| *recorded != sight.identity) {
+                    Some(recorded) => {
+                        let message = format!(
+                            "this is another cluster than before: kube-system has UID {}, it had {recorded}; delete this object and make it anew",
+                            sight.identity
+                        );
+                        (
+                            vec![
+                                State::new(READY, false, "Replaced", message.clone()),
+                                State::new(STALLED, true, "Replaced", message),
+                            ],
+                            known,
+                            LOOK,
+                        )
+                    }
+                    None => (vec![State::new(READY, true, "Reachable", "")], known, LOOK),
+                }
+            }
+            Err(setback) => {
+                let round = self.looks.with(&self.uid, |r| {
+                    r.round = r.round.saturating_add(1);
+                    r.round
+                });
+                let mut states = vec![State::new(
+                    READY,
+                    false,
+                    setback.reason.clone(),
+                    setback.message.clone(),
+                )];
+                let kind = if setback.class.effect().stalled {
+                    STALLED
+                } else {
+                    RECONCILING
+                };
+                states.push(State::new(kind, true, setback.reason, setback.message));
+                // A Secret that comes late is found within seconds, a dead cluster is asked ever more rarely.
+                let delay = backoff::retry(round.min(if setback.class == Class::Wait { 2 } else { 6 }), 0.5);
+                (states, before.clone(), delay)
+            }
+        };
+        let ready = states.first().is_some_and(|state| state.status == Some(true));
+        self.write(self.status(&before, &states, known)).await?;
+        let delay = backoff::spread(delay, rand::random());
+        self.looks.with(&self.uid, |r| {
+            r.generation = generation;
+            r.next = Some(Instant::now() + delay);
+            if ready {
+                r.round = 0;
+            }
+        });
+        Ok(Action::requeue(delay))
+    }
+
+    /// Stays until a quorum list, made while the deletion is durable, shows no claim.
+    async fn close(&self) -> Result<Action, Setback> {
+        if !finalizer::has(self.remote) {
+            return Ok(Action::await_change());
+        }
+        let namespace = self.remote.metadata.namespace.as_deref().unwrap_or_default();
+        let claims = self
+            .shared
+            .host
+            .parts
+            .hub
+            .claims
+            .on_remote(namespace, self.uid.as_str())
+            .await?;
+        let holders: Vec<chandlery::core::claim::Holder> = claims
+            .iter()
+            .filter_map(|claim| {
+                Some(chandlery::core::claim::Holder {
+                    provision: claim.spec.holder.uid.parse().ok()?,
+                    step: claim.spec.holder.step.parse().ok()?,
+                })
+            })
+            .collect();
+        if claims.is_empty() && chandlery::core::claim::tear_down(&holders).is_ok() {
+            finalizer::remove(&self.api, self.remote).await?;
+            self.shared.host.parts.hub.forget(&self.uid);
+            self.looks
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&self.uid);
+            return Ok(Action::await_change());
+        }
+        let mut users: Vec<String> = claims
+            .iter()
+            .map(|claim| format!("Provision {} step {}", claim.spec.holder.name, claim.spec.holder.step))
+            .collect();
+        users.sort();
+        let more = users.len().saturating_sub(10);
+        users.truncate(10);
+        let mut message = format!("in use by {}", users.join(", "));
+        if more > 0 {
+            message.push_str(&format!(" and {more} more"));
+        }
+        let before = self.before();
+        let states = [
+            State::new(READY, false, "InUse", format!("deletion waits: {message}")),
+            State::new(RECONCILING, true, "InUse", message),
+        ];
+        let known = RemoteClusterStatus {
+            claims: i64::try_from(claims.len()).ok(),
+            ..before.clone()
+        };
+        self.write(self.status_with(&before, &states, known)).await?;
+        Ok(Action::requeue(Duration::from_secs(5)))
+    }
+
+    fn before(&self) -> RemoteClusterStatus {
+        let written = self.looks.with(&self.uid, |r| r.status.clone());
+        written.or_else(|| self.remote.status.clone()).unwrap_or_default()
+    }
+
+    fn count(&self) -> i64 {
+        let count = self
+            .claims
+            .state()
+            .iter()
+            .filter(|claim| claim.spec.remote.uid == self.uid.as_str())
+            .count();
+        i64::try_from(count).unwrap_or(i64::MAX)
+    }
+
+    fn status(
+        &self,
+        before: &RemoteClusterStatus,
+        states: &[State],
+        known: RemoteClusterStatus,
+    ) -> RemoteClusterStatus {
+        self.status_with(
+            before,
+            states,
+            RemoteClusterStatus {
+                claims: Some(self.count()),
+                ..known
+            },
+        )
+    }
+
+    fn status_with(
+        &self,
+        before: &RemoteClusterStatus,
+        states: &[State],
+        known: RemoteClusterStatus,
+    ) -> RemoteClusterStatus {
+        let generation = self.remote.metadata.generation;
+        RemoteClusterStatus {
+            observed_generation: generation,
+            conditions: merge(&before.conditions, states, generation, Timestamp::now()),
+            ..known
+        }
+    }
+
+    async fn write(&self, after: RemoteClusterStatus) -> Result<(), Setback> {
+        let before = self.before();
+        if before == after {
+            return Ok(());
+        }
+        let name = self.remote.metadata.name.clone().unwrap_or_default();
+        let namespace = self.remote.metadata.namespace.clone().unwrap_or_default();
+        let patch = json!({"apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster", "metadata": {"name": name, "uid": self.uid}, "status": after});
+        timed(
+            "the status",
+            self.api
+                .patch_status(&name, &PatchParams::apply("chandlery").force(), &Patch::Apply(&patch)),
+        )
+        .await?;
+        let ready = |status: &RemoteClusterStatus| {
+            status
+                .conditions
+                .iter()
+                .find(|c| c.type_ == READY)
+                .map(|c| (c.status.clone(), c.reason.clone()))
+        };
+        let turned = ready(&before) != ready(&after) || before.credential_hash != after.credential_hash;
+        let condition = after.conditions.iter().find(|c| c.type_ == READY).cloned();
+        self.looks.with(&self.uid, |r| r.status = Some(after));
+        if let Some(condition) = condition
+            && turned
+        {
+            tracing::info!(remote = %format!("{namespace}/{name}"), ready = condition.status, reason = condition.reason, message = condition.message, "state");
+            self.shared
+                .teller
+                .tell(
+                    self.remote,
+                    condition.status != "False",
+                    &condition.reason,
+                    &condition.message,
+                )
+                .await;
+            self.shared.nudge_all(|provision| {
+                provision.metadata.namespace.as_deref() == Some(&namespace)
+                    && provision.spec.0.remotes.iter().any(|remote| remote.reference == name)
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Tasks stand above everything: they may use any crate and the outside world, and nothing in the product uses them.
+//!
+//! The library half is for tests: [`control_plane::ControlPlane`] is a real Kubernetes control plane on loopback, and
+//! [`inventory::Inventory`] says what is in it. Everything here blocks; there is no async runtime.
+
+pub mod cache;
+pub mod codegen;
+pub mod consent;
+pub mod control_plane;
+pub mod floors;
+pub mod guests;
+pub mod inventory;
+pub mod progress;
+pub mod test;
+pub mod workspace;

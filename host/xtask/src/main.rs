@@ -1,0 +1,165 @@
+//! `cargo xtask`: one verb per task, each told in one line by `cargo xtask help`.
+
+#![allow(clippy::print_stdout, reason = "a program's answers go to standard output")]
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use xtask::consent::Consent;
+use xtask::control_plane::{self, ControlPlane, ControlPlaneBuilder, Detached};
+use xtask::{codegen, floors, guests, test};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Development tasks of Chandlery",
+    disable_version_flag = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every test; the last line is the count.
+    Test {
+        /// Only tests whose name contains this.
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        #[arg(long)]
+        yes: bool,
+        /// Let property tests look at new cases instead of those of the last run.
+        #[arg(long)]
+        new_seeds: bool,
+    },
+    /// Real Kubernetes control planes on this machine, until they are stopped.
+    ControlPlane {
+        #[command(subcommand)]
+        what: What,
+    },
+    /// Build the first-party plugins into target/plugins.
+    Plugins {
+        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Check that every crate uses only floors below it.
+    Floors,
+    /// Write the files that are generated from the code.
+    Codegen {
+        /// Change nothing; fail if a file is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Start control planes; those that are up stay as they are.
+    Up {
+        /// Their names.
+        #[arg(default_values = ["hub", "remote"])]
+        names: Vec<String>,
+    },
+    /// Stop control planes and remove all their data.
+    Down {
+        /// Their names.
+        #[arg(default_values = ["hub", "remote"])]
+        names: Vec<String>,
+    },
+    /// Print the path of a control plane's kubeconfig.
+    Kubeconfig {
+        /// Its name.
+        name: String,
+    },
+    /// Start one control plane and stop it again at Ctrl-C.
+    Run {
+        /// Its name.
+        name: String,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Test { only, yes, new_seeds } => {
+            let tally = test::run(&test::Options {
+                only,
+                new_seeds,
+                consent: Consent::new(yes),
+            })?;
+            return Ok(if tally.is_green() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            });
+        }
+        Task::ControlPlane { what } => control_plane(what)?,
+        Task::Plugins { yes } => {
+            for path in guests::plugins(Consent::new(yes))?.values() {
+                println!("{}", path.display());
+            }
+        }
+        Task::Floors => {
+            floors::check_workspace()?;
+            println!("every crate uses only floors below it");
+        }
+        Task::Codegen { check } => {
+            let files = codegen::run(if check {
+                codegen::Mode::Check
+            } else {
+                codegen::Mode::Write
+            })?;
+            println!(
+                "{files} generated files {}",
+                if check { "are up to date" } else { "written" }
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn control_plane(what: What) -> Result<()> {
+    match what {
+        What::Up { names } => {
+            for name in names {
+                let up = control_plane::up(&builder(&name))?;
+                println!("{name} is up: export KUBECONFIG={}", up.kubeconfig_path().display());
+            }
+        }
+        What::Down { names } => {
+            for name in names {
+                let was_up = control_plane::down(&name)?;
+                println!(
+                    "{name} {}",
+                    if was_up { "is stopped and removed" } else { "was not up" }
+                );
+            }
+        }
+        What::Kubeconfig { name } => println!("{}", Detached::find(&name)?.kubeconfig_path().display()),
+        What::Run { name } => {
+            let running = builder(&name).start()?;
+            println!("{}", running.kubeconfig_path().display());
+            // Ctrl-C ends us, and what watches over the control plane ends it.
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).context("waiting for the end of input")?;
+            running.stop()?;
+        }
+    }
+    Ok(())
+}
+
+fn builder(name: &str) -> ControlPlaneBuilder {
+    ControlPlane::builder().name(name).audit_log(true)
+}
