@@ -5,13 +5,14 @@ use std::sync::Arc;
 use chandlery_core::cluster::ClusterAccess;
 use chandlery_core::grant::Grant;
 use chandlery_core::limits::Limits;
+use chandlery_core::memory::MemoryLedger;
 use chandlery_core::names;
 use chandlery_core::ports::{Ledger, Scope, TakenAway};
 use chandlery_core::record::{Entry, Receipt, Record, Target};
 use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Setback, StepName, Uid};
 use chandlery_runtime::Runtime;
-use chandlery_scope::{ClusterScope, Connection, MemoryLedger, ScopeOptions};
+use chandlery_scope::{ClusterScope, Connection, ScopeOptions};
 use serde_json::Value;
 
 use crate::plugins::compile_schema;

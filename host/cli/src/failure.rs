@@ -8,10 +8,13 @@ use serde_json::json;
 
 use crate::output::Output;
 
-/// Why a verb did not do what it was asked.
+/// Why a verb did not do what it was asked. On the heap: it is rare, and results are everywhere.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Told>);
+
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
-pub(crate) struct Failure {
+struct Told {
     message: String,
     #[help]
     help: Option<String>,
@@ -19,82 +22,76 @@ pub(crate) struct Failure {
     source_code: Option<miette::NamedSource<String>>,
     #[label("here")]
     label: Option<miette::SourceSpan>,
-    code: u8,
+    exit_code: u8,
     reason: String,
 }
 
 impl Failure {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
+    fn told(exit_code: u8, reason: &str, message: impl Into<String>) -> Self {
+        let (message, reason) = (message.into(), reason.to_owned());
+        Self(Box::new(Told {
+            message,
             help: None,
             source_code: None,
             label: None,
-            code: 1,
-            reason: "Failed".into(),
-        }
+            exit_code,
+            reason,
+        }))
+    }
+
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self::told(1, "Failed", message)
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            code: 2,
-            reason: "Usage".into(),
-            ..Self::new(message)
-        }
+        Self::told(2, "Usage", message)
     }
 
-    pub(crate) fn help(self, help: impl Into<String>) -> Self {
-        Self {
-            help: Some(help.into()),
-            ..self
-        }
+    pub(crate) fn classed(class: Class, reason: &str, message: impl Into<String>) -> Self {
+        Self::told(class.effect().exit_code, reason, message)
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
     }
 
     /// Shows the place in a file: line and column from 1.
-    pub(crate) fn at(self, file: &str, text: &str, line: usize, column: usize) -> Self {
+    pub(crate) fn at(mut self, file: &str, text: &str, line: usize, column: usize) -> Self {
         let start: usize = text
             .split_inclusive('\n')
             .take(line.saturating_sub(1))
             .map(str::len)
             .sum();
         let offset = (start + column.saturating_sub(1)).min(text.len());
-        Self {
-            source_code: Some(miette::NamedSource::new(file, text.to_owned())),
-            label: Some((offset, 1).into()),
-            ..self
-        }
-    }
-
-    pub(crate) fn classed(class: Class, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            code: class.effect().exit_code,
-            reason: reason.to_owned(),
-            ..Self::new(message)
-        }
+        self.0.source_code = Some(miette::NamedSource::new(file, text.to_owned()));
+        self.0.label = Some((offset, 1).into());
+        self
     }
 
     pub(crate) fn report(&self, output: Output) -> ExitCode {
+        let told = self.0.as_ref();
         match output {
             Output::Json => {
-                let text = json!({"error": {"reason": self.reason, "message": self.message, "help": self.help}});
+                let text = json!({"error": {"reason": told.reason, "message": told.message, "help": told.help}});
                 eprintln!("{text}");
             }
             Output::Text => {
                 let mut text = String::new();
                 let handler = GraphicalReportHandler::new().with_links(false);
-                if handler.render_report(&mut text, self).is_err() {
-                    text.clone_from(&self.message);
+                if handler.render_report(&mut text, told).is_err() {
+                    text.clone_from(&told.message);
                 }
                 eprintln!("{}", text.trim_end());
             }
         }
-        ExitCode::from(self.code)
+        ExitCode::from(told.exit_code)
     }
 }
 
 impl From<Setback> for Failure {
     fn from(setback: Setback) -> Self {
-        Self::classed(setback.class, &setback.reason.clone(), setback.message)
+        Self::classed(setback.class, &setback.reason, setback.message)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod grant;
 pub mod ids;
 pub mod limits;
+pub mod memory;
 pub mod names;
 pub mod object;
 pub mod order;

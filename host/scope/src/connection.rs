@@ -105,10 +105,7 @@ pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Conn
         .parse()
         .map_err(|_| ConnectionError::Address(endpoint.server.to_string()))?;
     let mut config = Config::new(uri);
-    config.root_cert = match &endpoint.certificate_authority {
-        None => None,
-        Some(pem) => Some(certificates(pem)),
-    };
+    config.root_cert = endpoint.certificate_authority.as_deref().map(certificates);
     config.tls_server_name = endpoint.tls_server_name.clone();
     match &endpoint.credential {
         Credential::Token(token) => config.auth_info.token = Some(token.clone().into()),

@@ -323,14 +323,17 @@ pub fn parse(bytes: &[u8], context: Option<&str>, policy: Policy) -> Result<Remo
     let cluster: Cluster =
         serde_json::from_value(cluster).map_err(|error| shape(&format!("cluster \"{}\"", context.cluster), error))?;
     let user: User = serde_json::from_value(user).map_err(|error| shape(&format!("user \"{user_name}\""), error))?;
-    judge_cluster(cluster, policy).and_then(|(server, certificate_authority, tls_server_name)| {
-        Ok(RemoteEndpoint {
-            server,
-            certificate_authority,
-            tls_server_name,
-            credential: judge_user(user, &user_name)?,
-            namespace: context.namespace.filter(|n| !n.is_empty()),
-        })
+    let Judged {
+        server,
+        certificate_authority,
+        tls_server_name,
+    } = judge_cluster(cluster, policy)?;
+    Ok(RemoteEndpoint {
+        server,
+        certificate_authority,
+        tls_server_name,
+        credential: judge_user(user, &user_name)?,
+        namespace: context.namespace.filter(|n| !n.is_empty()),
     })
 }
 
@@ -346,7 +349,14 @@ fn only<T>(entries: Vec<Named<T>>, name: &str, what: &str) -> Result<Option<T>, 
     }
 }
 
-fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<(Url, Option<Vec<u8>>, Option<String>), KubeconfigError> {
+/// A cluster entry after judgement.
+struct Judged {
+    server: Url,
+    certificate_authority: Option<Vec<u8>>,
+    tls_server_name: Option<String>,
+}
+
+fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<Judged, KubeconfigError> {
     use KubeconfigError as E;
     let Cluster {
         server,
@@ -370,7 +380,11 @@ fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<(Url, Option<Vec<u8
         None => None,
         Some(data) => Some(pem(&data, "certificate-authority-data")?),
     };
-    Ok((server, authority, tls_server_name.filter(|name| !name.is_empty())))
+    Ok(Judged {
+        server,
+        certificate_authority: authority,
+        tls_server_name: tls_server_name.filter(|name| !name.is_empty()),
+    })
 }
 
 fn judge_server(text: &str, policy: Policy) -> Result<Url, KubeconfigError> {

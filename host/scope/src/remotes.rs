@@ -2,362 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use chandlery_api::RemoteCluster;
 use chandlery_core::claim::Purpose;
-use chandlery_core::cluster::CallError;
 use chandlery_core::grant::Grant;
 use chandlery_core::names::{self, HUB};
 use chandlery_core::ports::{self, Entered, Ledger};
 use chandlery_core::record::{Record, Target};
 use chandlery_core::{Class, Setback, StepName, Uid};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
-use kube::api::PostParams;
-use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
-use kube::{Api, Config};
-use serde_json::Value;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 
-use crate::answers::{Asked, Verdict};
-use crate::claims::{ClaimKey, ClaimStore};
-use crate::connection::{Connection, Identity, connect, connect_config};
-use crate::fence::WriteFence;
-use crate::kubeconfig::{self, Policy};
+use crate::claims::ClaimKey;
+use crate::connection::Connection;
+use crate::hub::{Hub, version_of};
 use crate::records::timed;
 use crate::scope::{ClusterScope, ScopeOptions};
-use crate::wire::Ask;
-
-/// Life of a ServiceAccount's token for steps on the hub; the shortest the API gives.
-const TOKEN_SECONDS: i64 = 600;
-/// When a token is replaced: well before its end, so that no call outlives it.
-const TOKEN_USE: Duration = Duration::from_secs(400);
-
-/// The hub as this process reaches it, and the connections it keeps.
-pub struct Hub {
-    /// Connection with the daemon's own credential.
-    pub connection: Arc<Connection>,
-    /// The configuration it was made of; a tenant's connection takes address and authority from it.
-    pub config: Config,
-    /// All RemoteClusters, by a watch.
-    pub remotes: Store<RemoteCluster>,
-    /// Claims.
-    pub claims: Arc<ClaimStore>,
-    /// What all clients of this process stand behind.
-    pub fence: WriteFence,
-    /// What kubeconfigs may say beyond the default.
-    pub policy: Policy,
-    known: Mutex<HashMap<Uid, Known>>,
-    tenants: Mutex<HashMap<(String, String), Tenant>>,
-    identity: tokio::sync::OnceCell<String>,
-}
-
-/// A remote's connection, and of which credential it was made.
-#[derive(Clone)]
-struct Known {
-    secret_version: String,
-    context: Option<String>,
-    credential_hash: String,
-    connection: Arc<Connection>,
-}
-
-#[derive(Clone)]
-struct Tenant {
-    since: Instant,
-    connection: Arc<Connection>,
-}
-
-/// What was found when a remote was looked at.
-#[derive(Debug, Clone)]
-pub struct Sight {
-    /// UID of `kube-system`.
-    pub identity: String,
-    /// `major.minor.patch`.
-    pub version: String,
-    /// Host of the endpoint.
-    pub host: String,
-    /// Port of the endpoint.
-    pub port: u16,
-    /// 16 hex digits.
-    pub credential_hash: String,
-}
-
-impl Hub {
-    /// The hub of this process.
-    pub fn new(
-        connection: Arc<Connection>,
-        config: Config,
-        remotes: Store<RemoteCluster>,
-        claims: Arc<ClaimStore>,
-        fence: WriteFence,
-        policy: Policy,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            connection,
-            config,
-            remotes,
-            claims,
-            fence,
-            policy,
-            known: Mutex::default(),
-            tenants: Mutex::default(),
-            identity: tokio::sync::OnceCell::new(),
-        })
-    }
-
-    /// A RemoteCluster from memory.
-    pub fn remote(&self, namespace: &str, name: &str) -> Option<Arc<RemoteCluster>> {
-        self.remotes.get(&StoreRef::new(name).within(namespace))
-    }
-
-    /// Drops what is kept of a remote that is gone.
-    pub fn forget(&self, uid: &Uid) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
-    }
-
-    /// Connects to a remote with the credential it has now, and looks who is there.
-    ///
-    /// # Errors
-    /// `Wait` while the credential is not there; `UserFix` where it is refused; `Retry` where the cluster is not reached.
-    pub async fn look(&self, remote: &RemoteCluster) -> Result<(Arc<Connection>, Sight), Setback> {
-        let known = self.connection_to(remote).await?;
-        let connection = known.connection;
-        let unreachable = |error: CallError| match error {
-            CallError::Denied(message) => Setback::new(
-                Class::UserFix,
-                "CredentialRefused",
-                format!("remote {}: {message}", name_of(remote)),
-            ),
-            error => Setback::new(
-                Class::Retry,
-                "RemoteUnreachable",
-                format!("remote {}: {error}", name_of(remote)),
-            ),
-        };
-        let learnt = connection
-            .learnt
-            .get_or_try_init(|| version_of(&connection))
-            .await
-            .map_err(unreachable)?
-            .clone();
-        let identity = identity_of(&connection).await.map_err(unreachable)?;
-        let sight = Sight {
-            identity,
-            version: learnt.version,
-            host: connection.host().to_owned(),
-            port: connection.port(),
-            credential_hash: known.credential_hash,
-        };
-        Ok((connection, sight))
-    }
-
-    async fn connection_to(&self, remote: &RemoteCluster) -> Result<Known, Setback> {
-        let name = name_of(remote);
-        let uid: Uid = remote
-            .metadata
-            .uid
-            .as_deref()
-            .and_then(|uid| uid.parse().ok())
-            .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a RemoteCluster without UID"))?;
-        let reference = &remote.spec.source.secret_ref;
-        let namespace = remote.metadata.namespace.clone().unwrap_or_default();
-        let api: Api<Secret> = Api::namespaced(self.connection.client.clone(), &namespace);
-        let secret = timed("the kubeconfig secret", api.get_opt(&reference.name))
-            .await?
-            .ok_or_else(|| {
-                Setback::new(
-                    Class::Wait,
-                    "CredentialMissing",
-                    format!("remote {name} waits for Secret {namespace}/{}", reference.name),
-                )
-            })?;
-        let version = format!(
-            "{}/{}",
-            secret.metadata.uid.unwrap_or_default(),
-            secret.metadata.resource_version.unwrap_or_default()
-        );
-        let known = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&uid)
-            .cloned();
-        if let Some(known) = &known
-            && known.secret_version == version
-            && known.context == remote.spec.context
-        {
-            return Ok(known.clone());
-        }
-        let data = secret.data.unwrap_or_default();
-        let bytes = data.get(&reference.key).ok_or_else(|| {
-            let there: Vec<&str> = data.keys().map(String::as_str).collect();
-            Setback::new(
-                Class::UserFix,
-                "SecretKeyMissing",
-                format!(
-                    "Secret {namespace}/{} has no key \"{}\"; it has: {}",
-                    reference.name,
-                    reference.key,
-                    if there.is_empty() {
-                        "none".into()
-                    } else {
-                        there.join(", ")
-                    }
-                ),
-            )
-        })?;
-        let refuse = |error: kubeconfig::KubeconfigError| {
-            Setback::new(Class::UserFix, error.reason(), format!("remote {name}: {error}"))
-        };
-        let endpoint = kubeconfig::parse(&bytes.0, remote.spec.context.as_deref(), self.policy).map_err(refuse)?;
-        let hash: String = chandlery_core::Digest::of(&bytes.0).hex().chars().take(16).collect();
-        let connection = match known {
-            Some(known) if known.credential_hash == hash && known.context == remote.spec.context => known.connection,
-            _ => connect(&endpoint, &self.fence).map_err(|error| {
-                Setback::new(
-                    Class::UserFix,
-                    "KubeconfigCredentialInvalid",
-                    format!("remote {name}: {error}"),
-                )
-            })?,
-        };
-        let known = Known {
-            secret_version: version,
-            context: remote.spec.context.clone(),
-            credential_hash: hash,
-            connection,
-        };
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(uid, known.clone());
-        Ok(known)
-    }
-
-    async fn own_identity(&self) -> Result<String, Setback> {
-        self.identity
-            .get_or_try_init(|| async { identity_of(&self.connection).await })
-            .await
-            .cloned()
-            .map_err(|error| Setback::new(Class::Retry, "HubUnreachable", error.to_string()))
-    }
-
-    /// A connection to the hub as a ServiceAccount, by a token of ten minutes.
-    async fn tenant(&self, namespace: &str, service_account: &str) -> Result<Option<Arc<Connection>>, Setback> {
-        let key = (namespace.to_owned(), service_account.to_owned());
-        let known = self
-            .tenants
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .cloned();
-        if let Some(tenant) = known
-            && tenant.since.elapsed() < TOKEN_USE
-        {
-            return Ok(Some(tenant.connection));
-        }
-        let api: Api<ServiceAccount> = Api::namespaced(self.connection.client.clone(), namespace);
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(TOKEN_SECONDS),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
-        };
-        let since = Instant::now();
-        let answer =
-            crate::records::timed_raw(api.create_token_request(service_account, &PostParams::default(), &request))
-                .await;
-        let token = match answer {
-            Ok(answer) => answer.status.and_then(|status| status.token).unwrap_or_default(),
-            Err(crate::records::Failed::Api(404)) => return Ok(None),
-            Err(failed) => {
-                return Err(failed.into_setback(&format!("the token of ServiceAccount {namespace}/{service_account}")));
-            }
-        };
-        let mut config = Config::new(self.config.cluster_url.clone());
-        config.root_cert = self.config.root_cert.clone();
-        config.root_cert_file = self.config.root_cert_file.clone();
-        config.tls_server_name = self.config.tls_server_name.clone();
-        config.auth_info.token = Some(token.into());
-        let connection = connect_config(config, &self.fence)
-            .map_err(|error| Setback::new(Class::Retry, "HubUnreachable", error.to_string()))?;
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(
-            key,
-            Tenant {
-                since,
-                connection: connection.clone(),
-            },
-        );
-        Ok(Some(connection))
-    }
-
-    fn sealed_secrets(&self) -> Vec<(String, String)> {
-        self.remotes
-            .state()
-            .iter()
-            .map(|remote| {
-                (
-                    remote.metadata.namespace.clone().unwrap_or_default(),
-                    remote.spec.source.secret_ref.name.clone(),
-                )
-            })
-            .collect()
-    }
-}
-
-fn name_of(remote: &RemoteCluster) -> String {
-    remote.metadata.name.clone().unwrap_or_default()
-}
-
-async fn read(connection: &Connection, path: &str) -> Result<Value, CallError> {
-    let answer = connection
-        .read(Ask::get(path.to_owned()))
-        .await
-        .map_err(crate::wire::NoAnswer::into_call_error)?;
-    match answer.verdict(Asked::Read) {
-        Verdict::Good => Ok(answer.body),
-        Verdict::Bad(error) => Err(error),
-        Verdict::Forbidden(message) => Err(CallError::Denied(message)),
-    }
-}
-
-/// UID of `kube-system`: the same cluster under any name.
-pub(crate) async fn identity_of(connection: &Connection) -> Result<String, CallError> {
-    let namespace = read(connection, "/api/v1/namespaces/kube-system").await?;
-    chandlery_core::object::uid(&namespace)
-        .map(|uid| uid.to_string())
-        .ok_or_else(|| CallError::Unavailable("the namespace kube-system has no UID: this is no Kubernetes API".into()))
-}
-
-async fn version_of(connection: &Connection) -> Result<Identity, CallError> {
-    let version = read(connection, "/version").await?;
-    let text = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
-    let plain: String = text
-        .trim_start_matches('v')
-        .chars()
-        .take_while(|c| c.is_ascii_digit() || *c == '.')
-        .take(32)
-        .collect();
-    if plain.is_empty() {
-        Err(CallError::Unavailable(
-            "it does not tell its version: this is no Kubernetes API".into(),
-        ))
-    } else {
-        Ok(Identity { version: plain })
-    }
-}
-
-/// Facts of a cluster reached by a connection, for calls by hand.
-///
-/// # Errors
-/// As the reads of version and identity fail.
-pub async fn facts_of(connection: &Connection, name: &str) -> Result<chandlery_core::cluster::Facts, CallError> {
-    let version = version_of(connection).await?.version;
-    let identity = identity_of(connection).await?;
-    Ok(connection.facts(name, identity, version, Vec::new()))
-}
 
 /// What a provision's pass brings to entering a remote.
 pub struct StepContext {
@@ -373,18 +33,20 @@ pub struct StepContext {
     pub name_to_remote: HashMap<String, String>,
 }
 
+/// What a plugin of a name may do, on remotes (`false`) or on the hub (`true`).
+pub type GrantOf = Box<dyn Fn(&str, bool) -> Grant + Send + Sync>;
+
 /// The clusters of one provision's steps, for one pass.
 pub struct Remotes {
     hub: Arc<Hub>,
     context: StepContext,
-    /// Grant of a plugin, on remotes or on the hub.
-    grant_of: Box<dyn Fn(&str, bool) -> Grant + Send + Sync>,
+    grant_of: GrantOf,
     entered: Mutex<HashMap<StepName, Arc<Connection>>>,
 }
 
 impl Remotes {
     /// For one pass.
-    pub fn new(hub: Arc<Hub>, context: StepContext, grant_of: Box<dyn Fn(&str, bool) -> Grant + Send + Sync>) -> Self {
+    pub fn new(hub: Arc<Hub>, context: StepContext, grant_of: GrantOf) -> Self {
         Self {
             hub,
             context,

@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use chandlery_core::ports::Ledger;
-use chandlery_core::record::{Entry, Phase, Receipt, Record};
-use chandlery_core::{ObjectRef, Setback};
 use serde_json::Value;
+
+use crate::ports::Ledger;
+use crate::record::{Entry, Phase, Receipt, Record};
+use crate::{ObjectRef, Setback};
 
 /// A ledger in memory. Nothing of it outlives the process.
 pub struct MemoryLedger(Mutex<Record>);
