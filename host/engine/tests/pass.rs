@@ -22,6 +22,8 @@ struct World {
     answers: Mutex<BTreeMap<&'static str, Result<Outcome, Setback>>>,
     /// Whether taking away is done at once.
     holds: Mutex<BTreeSet<&'static str>>,
+    /// Remotes that are not ready.
+    unready: Mutex<BTreeSet<&'static str>>,
     /// Remotes that are another cluster by now.
     replaced: Mutex<BTreeSet<&'static str>>,
     trace: Arc<Mutex<Vec<String>>>,
@@ -269,6 +271,9 @@ impl Remotes for World {
     async fn enter(&self, target: &Target, purpose: Purpose, ledger: Arc<dyn Ledger>) -> Result<Entered, Setback> {
         let step = ledger.record().step;
         self.note(format!("enter {} {step} {purpose:?}", target.name()));
+        if self.unready.lock().unwrap().contains(target.name()) {
+            return Err(Setback::new(Class::Wait, "CredentialMissing", "waits for its Secret"));
+        }
         if self.replaced.lock().unwrap().contains(target.name()) {
             return Ok(Entered::Vanished("replaced".into()));
         }
@@ -590,15 +595,19 @@ async fn an_empty_or_failing_desired_state_never_prunes() {
 #[tokio::test]
 async fn a_step_whose_remote_never_came_is_undone_without_entering_it() {
     let world = World::default();
-    let mut waiting = step("a", &[]);
-    waiting["cluster"] = json!("absent");
-    let found = world.pass(&spec(&[waiting]), &[]).await;
-    assert_eq!(
-        (found.rows[0].state, found.rows[0].reason.as_str()),
-        (RowState::Waiting, "WaitingForRemote")
+    let mut absent = step("b", &[]);
+    absent["cluster"] = json!("absent");
+    world.unready.lock().unwrap().insert("r");
+    let found = world.pass(&spec(&[step("a", &[]), absent]), &[]).await;
+    let reasons: Vec<&str> = found.rows.iter().map(|row| row.reason.as_str()).collect();
+    assert_eq!(reasons, ["CredentialMissing", "WaitingForRemote"]);
+    assert!(
+        world.record("a").is_some(),
+        "a receipt is there, and nothing was written under it"
     );
+    world.trace();
     assert!(world.undo().await.rows.is_empty());
-    assert!(!world.trace().iter().any(|line| line.starts_with("enter")));
+    assert_eq!(world.trace(), ["begin a Deprovisioning", "leave r a", "close a"]);
 }
 
 #[tokio::test]
