@@ -11,7 +11,7 @@ use chandlery_core::{ObjectRef, order};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::answers::Asked;
+use crate::answers::{Answer, Asked};
 use crate::guard::Admitted;
 use crate::scope::{ClusterScope, each};
 use crate::wire::{Ask, METADATA_ONLY, NoAnswer, query};
@@ -293,7 +293,17 @@ impl ClusterScope {
         let ask = Ask::write(Method::PATCH, uri, &document)
             .content_type("application/apply-patch+yaml")
             .accept(METADATA_ONLY);
-        let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
+        let answer = self
+            .connection
+            .send(ask.clone())
+            .await
+            .map_err(NoAnswer::into_call_error)?;
+        if answer.status == 500 && self.refuses_always(&write.admitted, ask, &answer).await {
+            return Err(CallError::Invalid(vec![Problem {
+                path: String::new(),
+                message: answer.message(),
+            }]));
+        }
         self.judge(&write.admitted, "patch", &answer, Asked::Write).await?;
         self.saw(target, resource_version(&answer.body));
         if is_deleting(&answer.body) {
@@ -316,6 +326,20 @@ impl ClusterScope {
             wave: entry.map_or(0, |entry| entry.wave),
         });
         Ok(())
+    }
+
+    /// Whether a 500 is the document's fault: the server answers an apply with a field it does not know by a 500 without a
+    /// reason (seen on 1.34). Then the object can be read, and a dry run of the same apply has the same answer.
+    async fn refuses_always(&self, admitted: &Admitted, ask: Ask, answer: &Answer) -> bool {
+        let reason = answer.body.get("reason").and_then(Value::as_str).unwrap_or_default();
+        if !reason.is_empty() || self.fetch(admitted, METADATA_ONLY).await.is_err() {
+            return false;
+        }
+        let dry = Ask {
+            uri: format!("{}&dryRun=All", ask.uri),
+            ..ask
+        };
+        matches!(self.connection.send(dry).await, Ok(again) if again.status == answer.status && again.message() == answer.message())
     }
 
     pub(crate) async fn create_all(&self, objects: Vec<Value>) -> Vec<Result<(), CallError>> {

@@ -286,10 +286,15 @@ impl ClusterScope {
             Verdict::Bad(error) => return Err(error),
             Verdict::Forbidden(message) => return Err(CallError::Denied(message)),
         }
-        let Some(items) = answer.body.get("items").and_then(Value::as_array) else {
-            return Err(CallError::Unavailable(
-                "the cluster answered with something that is no list".into(),
-            ));
+        let items = match answer.body.get("items") {
+            Some(Value::Array(items)) => items.as_slice(),
+            // An empty list of metadata comes with `null`.
+            Some(Value::Null) => &[],
+            _ => {
+                return Err(CallError::Unavailable(
+                    "the cluster answered with something that is no list".into(),
+                ));
+            }
         };
         let sealed =
             |item: &Value| {
