@@ -1,5 +1,13 @@
 //! The handle on a real API server: what each act does there, and what becomes of each answer.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests stop where an expectation fails"
+)]
+
 use std::sync::{Arc, LazyLock};
 
 use chandlery_core::cluster::{
@@ -241,6 +249,37 @@ async fn a_pending_entry_is_decided_by_what_is_there() {
         desk.get(&desk.named("theirs")).await.unwrap()["data"],
         json!({"own": "1"})
     );
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_was_lost_is_known_for_the_steps_own() {
+    let before = desk("a").await;
+    before.apply(before.config_map("x", json!({"a": "1"}))).await.unwrap();
+    before.kubectl(&["create", "configmap", "theirs", "--from-literal=own=1"]);
+    // The process that comes next knows only that the writes were about to be made.
+    let after = desk_of(
+        "a",
+        &before.namespace,
+        Grant::everything(),
+        CLUSTER.kubeconfig_yaml(),
+        &WriteFence::open(),
+    )
+    .await;
+    let pending = |name: &str| Entry {
+        object: after.named(name),
+        uid: None,
+        mode: Mode::Pending,
+        wave: 0,
+    };
+    after
+        .ledger
+        .intend("c", vec![pending("x"), pending("theirs")])
+        .await
+        .unwrap();
+    for name in ["x", "theirs"] {
+        after.apply(after.config_map(name, json!({"a": "1"}))).await.unwrap();
+    }
+    assert_eq!((after.mode("x"), after.mode("theirs")), (Mode::Made, Mode::Joined));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use chandlery::scope::WriteFence;
+use chandlery::scope::{InstanceIdentity, WriteFence};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -16,6 +16,7 @@ const NAME: &str = "chandlery";
 /// The Lease as this process takes part in it.
 pub(crate) struct Leadership {
     api: Api<Lease>,
+    identity: InstanceIdentity,
     holder: String,
     lease: Duration,
     fence: WriteFence,
@@ -31,9 +32,17 @@ enum Look {
 
 impl Leadership {
     /// `client` must not stand behind `fence`: the Lease is what raises it.
-    pub(crate) fn new(client: Client, namespace: &str, holder: String, lease: Duration, fence: WriteFence) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        namespace: &str,
+        identity: InstanceIdentity,
+        lease: Duration,
+        fence: WriteFence,
+    ) -> Self {
+        let holder = identity.holder();
         Self {
             api: Api::namespaced(client, namespace),
+            identity,
             holder,
             lease,
             fence,
@@ -126,7 +135,9 @@ impl Leadership {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
         let transitions = spec.lease_transitions.unwrap_or(0);
-        if holder != self.holder && !holder.is_empty() && !self.is_over(&lease, &spec) {
+        // A process that is observed gone leads no more: who is started anew in its place need not wait.
+        let free = holder.is_empty() || holder == self.holder || self.identity.is_gone(&holder);
+        if !free && !self.is_over(&lease, &spec) {
             return Ok(Look::HeldBy(holder));
         }
         lease.spec = Some(self.spec(if holder == self.holder {

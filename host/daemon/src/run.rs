@@ -63,12 +63,11 @@ pub async fn run(settings: Settings, end: CancellationToken) -> anyhow::Result<(
         Identity::Pod { namespace, name, uid } => InstanceIdentity::of_pod(&format!("{namespace}/{name}"), uid),
         Identity::Process => InstanceIdentity::of_process(),
     };
-    let holder = format!("{}_{}", instance.instance().home, instance.instance().process);
     let unfenced = connect_config(config.clone(), &WriteFence::open()).context("connecting to the hub")?;
     let mut leadership = Leadership::new(
         unfenced.client().clone(),
         &settings.namespace,
-        holder,
+        instance.clone(),
         settings.lease,
         fence.clone(),
     );

@@ -53,6 +53,23 @@ impl InstanceIdentity {
         &self.own
     }
 
+    /// Name of this process where only a text fits, as on a Lease.
+    pub fn holder(&self) -> String {
+        format!("{}_{}", self.own.home, self.own.process)
+    }
+
+    /// Whether the process that called itself so is observed gone. What is not known may live.
+    pub fn is_gone(&self, holder: &str) -> bool {
+        holder.split_once('_').is_some_and(|(home, process)| {
+            let other = Instance {
+                home: home.to_owned(),
+                process: process.to_owned(),
+                pod: self.own.pod.clone(),
+            };
+            self.sight_here(&other) == Some(Sighting::Gone)
+        })
+    }
+
     /// What is known of another instance without asking anybody.
     fn sight_here(&self, other: &Instance) -> Option<Sighting> {
         if other.home == self.own.home {
@@ -468,5 +485,7 @@ mod tests {
             pod: String::new(),
         };
         assert_eq!(process.sight_here(&elsewhere), None);
+        assert!(!process.is_gone(&process.holder()) && !process.is_gone("nonsense") && !process.is_gone("a_b"));
+        assert!(process.is_gone(&format!("{}_1:1", process.instance().home)));
     }
 }

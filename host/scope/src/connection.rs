@@ -9,6 +9,7 @@ use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::breaker::Breaker;
 use crate::discovery::Discovery;
 use crate::fence::{FenceLayer, WriteFence};
 use crate::kubeconfig::{Credential, RemoteEndpoint};
@@ -40,6 +41,7 @@ pub struct Connection {
     pub(crate) client: Client,
     pub(crate) discovery: Discovery,
     pub(crate) permits: Semaphore,
+    pub(crate) breaker: Breaker,
     pub(crate) learnt: OnceCell<Identity>,
     id: u64,
     host: String,
@@ -54,6 +56,7 @@ impl Connection {
             client,
             discovery: Discovery::default(),
             permits: Semaphore::new(CONCURRENT_REQUESTS),
+            breaker: Breaker::default(),
             learnt: OnceCell::new(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             host,

@@ -35,6 +35,8 @@ struct Found {
     uid: Option<chandlery_core::Uid>,
     /// By the ledger alone; nothing was read.
     by_ledger: bool,
+    /// It bears the step's mark, and nobody else has written to it: a write whose answer was lost made it.
+    made: bool,
 }
 
 type Results = BTreeMap<usize, Result<(), CallError>>;
@@ -111,7 +113,8 @@ impl ClusterScope {
     async fn admit_write(&self, target: &ObjectRef, document: &Value, create: bool) -> Result<Admitted, CallError> {
         let verb = if create { Verb::Create } else { Verb::Patch };
         let admitted = self.admit(target, verb, None).await?;
-        self.guard.check_document(&admitted.served, target, document)?;
+        self.guard
+            .check_document(&admitted.served, &admitted.target, document)?;
         Ok(admitted)
     }
 
@@ -146,7 +149,7 @@ impl ClusterScope {
                     found,
                 }),
                 Err(error) => {
-                    results.insert(at, admitted.record(&self.facts.name, Err(error)));
+                    results.insert(at, admitted.record(Err(error)));
                 }
             }
         }
@@ -161,7 +164,7 @@ impl ClusterScope {
                 if outcome.is_ok() {
                     self.name(&write.admitted.target);
                 }
-                (at, write.admitted.record(&self.facts.name, outcome))
+                (at, write.admitted.record(outcome))
             })
             .await,
         );
@@ -180,6 +183,7 @@ impl ClusterScope {
             return Ok(Some(Found {
                 uid: Some(uid),
                 by_ledger: true,
+                made: false,
             }));
         }
         self.look_there(admitted).await
@@ -205,6 +209,7 @@ impl ClusterScope {
             _ => Ok(Some(Found {
                 uid: uid(&object),
                 by_ledger: false,
+                made: self.is_ours(&object) && self.is_sole_manager(&object),
             })),
         }
     }
@@ -316,6 +321,7 @@ impl ClusterScope {
         let before = entry.as_ref().map(|entry| entry.mode);
         let mode = match (answer.status, before) {
             (201, _) | (_, Some(Mode::Made)) => Mode::Made,
+            (_, Some(Mode::Pending)) if found.is_some_and(|found| found.made) => Mode::Made,
             // It was absent when looked at, and now an older one was found: somebody else was quicker.
             _ => Mode::Joined,
         };
@@ -373,10 +379,10 @@ impl ClusterScope {
                 }),
                 Ok(Some(object)) => {
                     let outcome = self.created_before(&admitted.target, &object);
-                    results.insert(at, admitted.record(&self.facts.name, outcome));
+                    results.insert(at, admitted.record(outcome));
                 }
                 Err(error) => {
-                    results.insert(at, admitted.record(&self.facts.name, Err(error)));
+                    results.insert(at, admitted.record(Err(error)));
                 }
             }
         }
@@ -388,7 +394,7 @@ impl ClusterScope {
             each(writes, |write| async move {
                 let at = write.at;
                 let outcome = self.create_one(&write).await;
-                (at, write.admitted.record(&self.facts.name, outcome))
+                (at, write.admitted.record(outcome))
             })
             .await,
         );
@@ -472,6 +478,7 @@ impl ClusterScope {
             }]));
         }
         let admitted = self.admit(&target, Verb::Patch, subresource.as_deref()).await?;
+        let target = admitted.target.clone();
         self.guard.check_patch(&admitted.served, &target, &patch)?;
         let tail = subresource.map(|s| format!("/{s}")).unwrap_or_default();
         let manager = query(&[("fieldManager", &self.field_manager)]);
@@ -492,7 +499,7 @@ impl ClusterScope {
             ))),
             Err(other) => Err(other.into_call_error()),
         };
-        admitted.record(&self.facts.name, outcome)
+        admitted.record(outcome)
     }
 
     pub(crate) async fn delete_all(&self, deletions: Vec<Deletion>) -> Vec<Result<DeletionState, CallError>> {
@@ -502,7 +509,7 @@ impl ClusterScope {
         each(deletions, |deletion| async move {
             let admitted = self.admit(&deletion.target, Verb::Delete, None).await?;
             let outcome = self.delete_one(&admitted, &deletion.uid, deletion.propagation).await;
-            admitted.record(&self.facts.name, outcome)
+            admitted.record(outcome)
         })
         .await
     }

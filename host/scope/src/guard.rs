@@ -8,6 +8,7 @@ use chandlery_core::grant::{Act, Grant, Verb};
 use chandlery_core::names::{FINALIZER, OWNER_ANNOTATION};
 use chandlery_core::object::is_path_segment;
 use serde_json::Value;
+use tracing::{Span, field};
 
 use crate::discovery::Served;
 
@@ -15,12 +16,14 @@ use crate::discovery::Served;
 pub(crate) struct Admitted {
     pub(crate) served: std::sync::Arc<Served>,
     pub(crate) target: ObjectRef,
-    verb: Verb,
+    span: Span,
     started: Instant,
 }
 
 /// What the guard of one scope goes by.
 pub(crate) struct Guard {
+    /// Name of the cluster, for the journal.
+    pub(crate) scope: String,
     pub(crate) grant: Grant,
     /// Secrets (`namespace/name`) that hold credentials of remotes: denied whatever the grant.
     pub(crate) sealed_secrets: Vec<(String, String)>,
@@ -35,7 +38,8 @@ fn invalid(path: &str, message: impl Into<String>) -> CallError {
 }
 
 impl Guard {
-    /// Checks that the target's form fits its kind, and that the grant covers the act.
+    /// Checks that the target's form fits its kind, and that the grant covers the act. A namespace that the kind has no use for
+    /// is dropped.
     pub(crate) fn admit(
         &self,
         served: std::sync::Arc<Served>,
@@ -43,23 +47,15 @@ impl Guard {
         verb: Verb,
         subresource: Option<&str>,
     ) -> Result<Admitted, CallError> {
-        match (&target.namespace, served.namespaced) {
-            (None, true) => {
-                return Err(invalid(
-                    "/metadata/namespace",
-                    format!("{} lives in a namespace: give metadata.namespace", target.gvk.kind),
-                ));
-            }
-            (Some(_), false) => {
-                return Err(invalid(
-                    "/metadata/namespace",
-                    format!(
-                        "{} does not live in a namespace: leave metadata.namespace out",
-                        target.gvk.kind
-                    ),
-                ));
-            }
-            _ => {}
+        let mut target = target.clone();
+        if !served.namespaced {
+            // The API server overlooks it, and published manifests have it (a ClusterRole "in" kube-system).
+            target.namespace = None;
+        } else if target.namespace.is_none() {
+            return Err(invalid(
+                "/metadata/namespace",
+                format!("{} lives in a namespace: give metadata.namespace", target.gvk.kind),
+            ));
         }
         if !is_path_segment(&target.name) || target.namespace.as_deref().is_some_and(|n| !is_path_segment(n)) {
             return Err(invalid(
@@ -67,11 +63,11 @@ impl Guard {
                 format!("{target} has a name that no object has"),
             ));
         }
-        self.check(&served, target, verb, subresource)?;
+        self.check(&served, &target, verb, subresource)?;
         Ok(Admitted {
             served,
-            target: target.clone(),
-            verb,
+            span: span(&self.scope, verb, &target),
+            target,
             started: Instant::now(),
         })
     }
@@ -187,12 +183,18 @@ impl Guard {
 
 impl Admitted {
     /// Writes what became of the act into the journal, and hands it on.
-    pub(crate) fn record<T>(self, scope: &str, outcome: Result<T, CallError>) -> Result<T, CallError> {
+    pub(crate) fn record<T>(self, outcome: Result<T, CallError>) -> Result<T, CallError> {
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let result = outcome.as_ref().err().map_or("ok", CallError::reason);
-        tracing::debug!(target: "chandlery::journal", scope, verb = %self.verb, object = %self.target, result, micros, "act");
+        self.span.record("result", result).record("micros", micros);
+        tracing::debug!(target: "chandlery::journal", parent: &self.span, "acted");
         outcome
     }
+}
+
+/// The journal's span of one act: who (the spans around it say), which verb, on what; what became of it is filled in later.
+pub(crate) fn span(scope: &str, verb: Verb, object: &dyn std::fmt::Display) -> Span {
+    tracing::debug_span!(target: "chandlery::journal", "act", scope, %verb, %object, result = field::Empty, micros = field::Empty)
 }
 
 #[cfg(test)]
@@ -210,6 +212,7 @@ mod tests {
             names: None,
         };
         Guard {
+            scope: "r".into(),
             grant: Grant::new(vec![rule]),
             sealed_secrets: vec![("a".into(), "kubeconfig".into())],
             is_hub: true,
@@ -306,5 +309,25 @@ mod tests {
         );
         assert!(guard.check_patch(&served, &target, &json!([{"op": "test", "path": "/metadata/annotations", "value": {}}, {"op": "add", "path": "/data/x", "value": "y"}])).is_ok());
         assert!(guard.check_patch(&served, &target, &json!({})).is_err());
+    }
+
+    #[test]
+    fn a_namespace_is_dropped_where_the_kind_has_no_use_for_it_and_demanded_where_it_has() {
+        let guard = guard(&["nodes", "pods"]);
+        let nodes = std::sync::Arc::new(Served {
+            namespaced: false,
+            ..served("nodes", "Node")
+        });
+        let node = ObjectRef::new("v1", "Node", Some("kube-system"), "n");
+        let admitted = guard
+            .admit(nodes, &node, Verb::Get, None)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(admitted.target.namespace, None);
+        let pods = std::sync::Arc::new(served("pods", "Pod"));
+        assert!(
+            guard
+                .admit(pods, &ObjectRef::new("v1", "Pod", None, "p"), Verb::Get, None)
+                .is_err()
+        );
     }
 }

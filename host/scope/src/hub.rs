@@ -125,7 +125,12 @@ impl Hub {
             error => Setback::new(
                 Class::Retry,
                 "RemoteUnreachable",
-                format!("remote {}: {error}", name_of(remote)),
+                format!(
+                    "remote {} at {}:{}: {error}",
+                    name_of(remote),
+                    connection.host(),
+                    connection.port()
+                ),
             ),
         };
         let learnt = connection

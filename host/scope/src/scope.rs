@@ -68,12 +68,13 @@ impl ClusterScope {
         } = options;
         Self {
             connection,
-            facts,
             guard: Guard {
+                scope: facts.name.clone(),
                 grant,
                 sealed_secrets,
                 is_hub,
             },
+            facts,
             ledger,
             field_manager,
             owner_mark,
@@ -185,7 +186,7 @@ impl ClusterScope {
             .fetch(&admitted, "application/json")
             .await
             .map(|object| object.map(tidied));
-        admitted.record(&self.facts.name, outcome)
+        admitted.record(outcome)
     }
 
     async fn assess_one(&self, target: ObjectRef) -> Result<Readiness, CallError> {
@@ -194,7 +195,7 @@ impl ClusterScope {
             .fetch(&admitted, "application/json")
             .await
             .map(|object| object.as_ref().map_or(Readiness::Absent, readiness::of));
-        admitted.record(&self.facts.name, outcome)
+        admitted.record(outcome)
     }
 
     /// The namespaces a list goes through: `None` is one request over all of them.
@@ -233,6 +234,15 @@ impl ClusterScope {
                 Namespaces::Only(places) => Ok(places.into_iter().map(Some).collect()),
             },
         }
+    }
+
+    async fn list_recorded(&self, query: Query) -> Result<Page, CallError> {
+        let span = crate::guard::span(&self.facts.name, Verb::List, &query.gvk);
+        let outcome = self.list_page(query).await;
+        let result = outcome.as_ref().err().map_or("ok", CallError::reason);
+        span.record("result", result);
+        tracing::debug!(target: "chandlery::journal", parent: &span, "acted");
+        outcome
     }
 
     async fn list_page(&self, query: Query) -> Result<Page, CallError> {
@@ -321,7 +331,6 @@ impl ClusterScope {
             None if index + 1 < places.len() => Some(format!("{}:", index + 1)),
             None => None,
         };
-        tracing::debug!(target: "chandlery::journal", scope = self.facts.name, verb = "list", object = %query.gvk, result = "ok", "act");
         Ok(Page { items, continue_token })
     }
 }
@@ -365,7 +374,7 @@ impl ClusterAccess for ClusterScope {
     }
 
     async fn list(&self, query: Query) -> Result<Page, CallError> {
-        self.list_page(query).await
+        self.list_recorded(query).await
     }
 
     async fn apply(&self, objects: Vec<Value>, force: bool) -> Vec<Result<(), CallError>> {
@@ -410,7 +419,8 @@ impl Scope for ClusterScope {
         let mut watched = Vec::new();
         for target in targets {
             // To be told that an object changed is to read of it.
-            if self.admit(&target, Verb::Get, None).await.is_ok() {
+            if let Ok(admitted) = self.admit(&target, Verb::Get, None).await {
+                let target = admitted.target;
                 let seen = self.state().seen.get(&target).cloned().flatten();
                 watched.push(Watched { target, seen });
             }

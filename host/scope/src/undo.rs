@@ -99,13 +99,14 @@ impl ClusterScope {
         };
         // The host undoes what was done under a grant, whatever the grant is by now.
         let host = Guard {
+            scope: self.facts.name.clone(),
             grant: Grant::everything(),
             sealed_secrets: Vec::new(),
             is_hub: false,
         };
         let admitted = host.admit(served, &entry.object, Verb::Delete, None)?;
         let outcome = self.undo_found(&admitted, entry).await;
-        admitted.record(&self.facts.name, outcome)
+        admitted.record(outcome)
     }
 
     async fn undo_found(&self, admitted: &Admitted, entry: &Entry) -> Result<Undone, CallError> {
@@ -157,7 +158,7 @@ impl ClusterScope {
     }
 
     /// Whether nobody else has written to the object's own fields.
-    fn is_sole_manager(&self, object: &Value) -> bool {
+    pub(crate) fn is_sole_manager(&self, object: &Value) -> bool {
         object
             .pointer("/metadata/managedFields")
             .and_then(Value::as_array)

@@ -141,6 +141,16 @@ impl Watches {
         drop_unused(&mut places);
     }
 
+    /// Ends one watch that cannot go on.
+    fn give_up(&self, place: &Place, wake: bool) {
+        let Some(shared) = self.lock().remove(place) else {
+            return;
+        };
+        for subscriber in shared.waiting.into_keys().filter(|_| wake) {
+            let _ = self.wake.send(subscriber);
+        }
+    }
+
     /// Takes an event of one watch in, and wakes those it concerns.
     fn take_in(&self, place: &Place, event: Event<PartialObjectMeta<DynamicObject>>) {
         let mut places = self.lock();
@@ -229,8 +239,27 @@ async fn run(watches: Weak<Watches>, place: Place, api: Api<PartialObjectMeta<Dy
         let Some(watches) = watches.upgrade() else { return };
         match event {
             Ok(event) => watches.take_in(&place, event),
-            // The step's own delay brings it back; the watch goes on trying.
-            Err(error) => tracing::debug!(kind = %place.gvk, %error, "a watch is interrupted"),
+            Err(error) => match refusal(&error) {
+                // The credential has run out: those who wait come back with another, and are told what they missed.
+                Some(401) => return watches.give_up(&place, true),
+                // Not to be watched with these rights, or no longer served: polled by the steps' own delays.
+                Some(code @ 403..=405) => {
+                    tracing::debug!(kind = %place.gvk, code, "cannot be watched");
+                    return watches.give_up(&place, false);
+                }
+                _ => tracing::debug!(kind = %place.gvk, %error, "a watch is interrupted"),
+            },
         }
+    }
+}
+
+/// The status by which a server refused a watch.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }

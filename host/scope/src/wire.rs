@@ -1,6 +1,6 @@
 //! One request and its answer: bounded in time and size, its reads retried here and nowhere else, its writes never.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chandlery_core::cluster::{CallError, REQUEST_TIMEOUT};
@@ -153,15 +153,30 @@ impl Connection {
                 retry_after,
             })
         };
-        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => Err(NoAnswer::Lost(format!(
-                "{}:{} did not answer within {} s",
+        let leave = self.breaker.enter(Instant::now()).map_err(|pause| {
+            let seconds = pause.as_secs() + 1;
+            NoAnswer::Lost(format!(
+                "{}:{} could not be reached several times in a row and is asked again within {seconds} s",
                 self.host(),
-                self.port(),
-                REQUEST_TIMEOUT.as_secs()
-            ))),
+                self.port()
+            ))
+        })?;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, exchange)
+            .await
+            .unwrap_or_else(|_| {
+                Err(NoAnswer::Lost(format!(
+                    "{}:{} did not answer within {} s",
+                    self.host(),
+                    self.port(),
+                    REQUEST_TIMEOUT.as_secs()
+                )))
+            });
+        match &answer {
+            Ok(_) => leave.answered(),
+            Err(NoAnswer::Lost(_)) => leave.failed(Instant::now()),
+            Err(_) => {}
         }
+        answer
     }
 }
 

@@ -68,9 +68,13 @@ where
     let name = object.meta().name.clone().unwrap_or_default();
     let patch = serde_json::from_value(Value::Array(operations))
         .map_err(|error| Setback::new(chandlery::core::Class::Bug, "InvalidPatch", error.to_string()))?;
+    let parameters = PatchParams {
+        field_manager: Some("chandlery".into()),
+        ..PatchParams::default()
+    };
     timed(
         "the finalizer",
-        api.patch(&name, &PatchParams::default(), &Patch::<()>::Json(patch)),
+        api.patch(&name, &parameters, &Patch::<()>::Json(patch)),
     )
     .await
     .map(|_| ())
