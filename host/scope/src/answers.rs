@@ -92,9 +92,9 @@ impl Answer {
                 (_, "") => format!("the cluster does not serve this kind ({message})"),
                 _ => message,
             }),
-            409 if causes.iter().any(|(_, reason, _)| *reason == "FieldManagerConflict") => CallError::Conflict(format!(
-                "{message}; leave these fields out, or apply with force to take them over"
-            )),
+            409 if causes.iter().any(|(_, reason, _)| *reason == "FieldManagerConflict") => CallError::Conflict(
+                format!("{message}; leave these fields out, or apply with force to take them over"),
+            ),
             409 | 410 => CallError::Conflict(message),
             422 if causes.iter().any(|(field, ..)| *field == "metadata.uid") => CallError::Conflict(message),
             422 if asked == Asked::Patch && causes.is_empty() => CallError::Conflict(message),

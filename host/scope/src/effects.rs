@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use chandlery_core::cluster::{CallError, Deletion, DeletionState, JsonPatch, Problem};
+use chandlery_core::cluster::{CallError, Problem};
 use chandlery_core::grant::Verb;
-use chandlery_core::names::{GENERATE_ANNOTATION, KEEP_ANNOTATION, OWNER_ANNOTATION};
+use chandlery_core::names::OWNER_ANNOTATION;
 use chandlery_core::object::{annotation, finalizers, is_deleting, resource_version, uid};
 use chandlery_core::record::{Entry, Mode};
 use chandlery_core::{ObjectRef, order};
@@ -16,22 +16,19 @@ use crate::guard::Admitted;
 use crate::scope::{ClusterScope, each};
 use crate::wire::{Ask, METADATA_ONLY, NoAnswer, query};
 
-/// Length of a generated secret: 32 of 62 characters are 190 bits.
-const GENERATED: usize = 32;
-
 /// One object on its way to be written.
-struct Write {
+pub(crate) struct Write {
     /// Its place in the list it came in.
-    at: usize,
-    admitted: Admitted,
-    document: Value,
+    pub(crate) at: usize,
+    pub(crate) admitted: Admitted,
+    pub(crate) document: Value,
     /// As found before the write; `None` where there is none.
-    found: Option<Found>,
+    pub(crate) found: Option<Found>,
 }
 
 /// What is known of an object before it is written.
 #[derive(Clone)]
-struct Found {
+pub(crate) struct Found {
     uid: Option<chandlery_core::Uid>,
     /// By the ledger alone; nothing was read.
     by_ledger: bool,
@@ -39,9 +36,9 @@ struct Found {
     made: bool,
 }
 
-type Results = BTreeMap<usize, Result<(), CallError>>;
+pub(crate) type Results = BTreeMap<usize, Result<(), CallError>>;
 
-fn ordered(results: Results, length: usize) -> Vec<Result<(), CallError>> {
+pub(crate) fn ordered(results: Results, length: usize) -> Vec<Result<(), CallError>> {
     let mut results = results;
     (0..length)
         .map(|at| {
@@ -53,7 +50,7 @@ fn ordered(results: Results, length: usize) -> Vec<Result<(), CallError>> {
 }
 
 impl ClusterScope {
-    fn mark(&self, document: &mut Value) {
+    pub(crate) fn mark(&self, document: &mut Value) {
         if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
             if !annotations.is_object() {
@@ -65,12 +62,12 @@ impl ClusterScope {
         }
     }
 
-    fn is_ours(&self, object: &Value) -> bool {
+    pub(crate) fn is_ours(&self, object: &Value) -> bool {
         annotation(object, OWNER_ANNOTATION) == Some(&self.owner_mark)
     }
 
     /// Enters objects in the ledger, durable when this returns.
-    async fn intend(&self, entries: Vec<Entry>) -> Result<(), CallError> {
+    pub(crate) async fn intend(&self, entries: Vec<Entry>) -> Result<(), CallError> {
         self.ledger
             .intend(&self.facts.identity, entries)
             .await
@@ -84,7 +81,7 @@ impl ClusterScope {
     }
 
     /// Parses and admits a list of documents; what is refused has its result already.
-    async fn prepare(&self, objects: Vec<Value>, create: bool) -> (Vec<(usize, Admitted, Value)>, Results) {
+    pub(crate) async fn prepare(&self, objects: Vec<Value>, create: bool) -> (Vec<(usize, Admitted, Value)>, Results) {
         let mut results = Results::new();
         let mut good = Vec::new();
         let mut twice = std::collections::HashSet::new();
@@ -215,7 +212,7 @@ impl ClusterScope {
     }
 
     /// Ledger entries for what is about to be written; what is entered already stays as it is.
-    async fn enter(&self, writes: &[Write]) -> Result<(), CallError> {
+    pub(crate) async fn enter(&self, writes: &[Write]) -> Result<(), CallError> {
         let wave = self
             .ledger
             .record()
@@ -347,216 +344,6 @@ impl ClusterScope {
         };
         matches!(self.connection.send(dry).await, Ok(again) if again.status == answer.status && again.message() == answer.message())
     }
-
-    pub(crate) async fn create_all(&self, objects: Vec<Value>) -> Vec<Result<(), CallError>> {
-        let length = objects.len();
-        let (good, mut results) = self.prepare(objects, true).await;
-        let mut ranks: BTreeMap<u8, Vec<(usize, Admitted, Value)>> = BTreeMap::new();
-        for item in good {
-            ranks.entry(order::rank(&item.1.target.gvk)).or_default().push(item);
-        }
-        for (_, items) in ranks {
-            results.extend(self.create_rank(items).await);
-        }
-        ordered(results, length)
-    }
-
-    async fn create_rank(&self, items: Vec<(usize, Admitted, Value)>) -> Results {
-        let mut results = Results::new();
-        let looked = each(items, |(at, admitted, document)| async move {
-            let there = self.fetch(&admitted, METADATA_ONLY).await;
-            (at, admitted, document, there)
-        })
-        .await;
-        let mut writes = Vec::new();
-        for (at, admitted, document, there) in looked {
-            match there {
-                Ok(None) => writes.push(Write {
-                    at,
-                    admitted,
-                    document,
-                    found: None,
-                }),
-                Ok(Some(object)) => {
-                    let outcome = self.created_before(&admitted.target, &object);
-                    results.insert(at, admitted.record(outcome));
-                }
-                Err(error) => {
-                    results.insert(at, admitted.record(Err(error)));
-                }
-            }
-        }
-        if let Err(error) = self.enter(&writes).await {
-            results.extend(writes.into_iter().map(|write| (write.at, Err(error.clone()))));
-            return results;
-        }
-        results.extend(
-            each(writes, |write| async move {
-                let at = write.at;
-                let outcome = self.create_one(&write).await;
-                (at, write.admitted.record(outcome))
-            })
-            .await,
-        );
-        results
-    }
-
-    /// What an object that is already there means to a create.
-    fn created_before(&self, target: &ObjectRef, object: &Value) -> Result<(), CallError> {
-        if is_deleting(object) {
-            return Err(CallError::Conflict(format!(
-                "{target} is being deleted; it waits for {}",
-                waits_for(object)
-            )));
-        }
-        if !self.is_ours(object) {
-            return Err(CallError::Conflict(format!(
-                "{target} is there already and is not this step's"
-            )));
-        }
-        let wave = self.ledger.entry(target).map_or(0, |entry| entry.wave);
-        self.ledger.observe(Entry {
-            object: target.clone(),
-            uid: uid(object),
-            mode: Mode::Made,
-            wave,
-        });
-        self.name(target);
-        Ok(())
-    }
-
-    async fn create_one(&self, write: &Write) -> Result<(), CallError> {
-        let target = &write.admitted.target;
-        let mut document = write.document.clone();
-        generate(&mut document)?;
-        self.mark(&mut document);
-        let parameters = query(&[("fieldManager", &self.field_manager), ("fieldValidation", "Strict")]);
-        let uri = format!(
-            "{}?{parameters}",
-            write.admitted.served.collection(target.namespace.as_deref())
-        );
-        match self
-            .connection
-            .send(Ask::write(Method::POST, uri, &document).accept(METADATA_ONLY))
-            .await
-        {
-            Ok(answer) if answer.status != 409 => {
-                self.judge(&write.admitted, "create", &answer, Asked::Write).await?;
-                self.saw(target, resource_version(&answer.body));
-                self.created_before(target, &answer.body)
-            }
-            Err(NoAnswer::Fenced) => Err(CallError::Fenced),
-            // Already there, or the answer was lost: never sent again blindly, read back instead.
-            answered => match self.fetch(&write.admitted, METADATA_ONLY).await? {
-                Some(object) => self.created_before(target, &object),
-                None => Err(match answered {
-                    Ok(answer) => CallError::Conflict(answer.message()),
-                    Err(lost) => lost.into_call_error(),
-                }),
-            },
-        }
-    }
-
-    pub(crate) async fn patch_all(&self, patches: Vec<JsonPatch>) -> Vec<Result<(), CallError>> {
-        // Not in the inventory, but the receipt must say that the cluster was written to.
-        if let Err(error) = self.intend(Vec::new()).await {
-            return patches.iter().map(|_| Err(error.clone())).collect();
-        }
-        each(patches, |patch| self.patch_one(patch)).await
-    }
-
-    async fn patch_one(&self, patch: JsonPatch) -> Result<(), CallError> {
-        let JsonPatch {
-            target,
-            subresource,
-            patch,
-        } = patch;
-        if !matches!(subresource.as_deref(), None | Some("status" | "scale")) {
-            return Err(CallError::Invalid(vec![Problem {
-                path: "/subresource".into(),
-                message: "only `status` and `scale` can be patched".into(),
-            }]));
-        }
-        let admitted = self.admit(&target, Verb::Patch, subresource.as_deref()).await?;
-        let target = admitted.target.clone();
-        self.guard.check_patch(&admitted.served, &target, &patch)?;
-        let tail = subresource.map(|s| format!("/{s}")).unwrap_or_default();
-        let manager = query(&[("fieldManager", &self.field_manager)]);
-        let uri = format!("{}{tail}?{manager}", admitted.served.object(&target));
-        let ask = Ask::write(Method::PATCH, uri, &patch)
-            .content_type("application/json-patch+json")
-            .accept(METADATA_ONLY);
-        let outcome = match self.connection.send(ask).await {
-            Ok(answer) => {
-                let verdict = self.judge(&admitted, "patch", &answer, Asked::Patch).await;
-                if verdict.is_ok() {
-                    self.saw(&target, resource_version(&answer.body));
-                }
-                verdict
-            }
-            Err(NoAnswer::Lost(why)) => Err(CallError::Conflict(format!(
-                "whether the patch of {target} was taken is not known: {why}"
-            ))),
-            Err(other) => Err(other.into_call_error()),
-        };
-        admitted.record(outcome)
-    }
-
-    pub(crate) async fn delete_all(&self, deletions: Vec<Deletion>) -> Vec<Result<DeletionState, CallError>> {
-        if let Err(error) = self.intend(Vec::new()).await {
-            return deletions.iter().map(|_| Err(error.clone())).collect();
-        }
-        each(deletions, |deletion| async move {
-            let admitted = self.admit(&deletion.target, Verb::Delete, None).await?;
-            let outcome = self.delete_one(&admitted, &deletion.uid, deletion.propagation).await;
-            admitted.record(outcome)
-        })
-        .await
-    }
-
-    /// Asks for the deletion of exactly this object, once; where it is already asked for, only looks.
-    pub(crate) async fn delete_one(
-        &self,
-        admitted: &Admitted,
-        wanted: &chandlery_core::Uid,
-        propagation: chandlery_core::cluster::Propagation,
-    ) -> Result<DeletionState, CallError> {
-        match self.fetch(admitted, METADATA_ONLY).await? {
-            None => return Ok(DeletionState::Gone),
-            Some(object) if uid(&object).as_ref() != Some(wanted) => return Ok(DeletionState::Gone),
-            Some(object) if is_deleting(&object) => return Ok(DeletionState::Deleting(finalizers(&object))),
-            Some(_) => {}
-        }
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "preconditions": {"uid": wanted}, "propagationPolicy": propagation.as_str(),
-        });
-        let ask = Ask::write(Method::DELETE, admitted.served.object(&admitted.target), &options).accept(METADATA_ONLY);
-        let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
-        match self.judge(admitted, "delete", &answer, Asked::Delete).await {
-            // A status answer tells of absence, an object that it still stays.
-            Ok(()) if answer.body.pointer("/metadata/deletionTimestamp").is_none() => {
-                self.saw(&admitted.target, None);
-                Ok(DeletionState::Gone)
-            }
-            Ok(()) => {
-                self.saw(&admitted.target, resource_version(&answer.body));
-                Ok(DeletionState::Deleting(finalizers(&answer.body)))
-            }
-            // Absent, or another object by now: the one that was meant is gone.
-            Err(CallError::NotFound(_)) => Ok(DeletionState::Gone),
-            Err(CallError::Conflict(_)) if matches!(self.fetch(admitted, METADATA_ONLY).await?, Some(object) if uid(&object).as_ref() == Some(wanted)) => {
-                Err(CallError::Conflict(answer.message()))
-            }
-            Err(CallError::Conflict(_)) => Ok(DeletionState::Gone),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Whether an object bears the mark that exempts it from being taken away.
-    pub(crate) fn is_kept(object: &Value) -> bool {
-        annotation(object, KEEP_ANNOTATION) == Some("true")
-    }
 }
 
 /// What a deletion waits for, in words.
@@ -564,67 +351,5 @@ pub(crate) fn waits_for(object: &Value) -> String {
     match finalizers(object) {
         list if list.is_empty() => "its grace period".to_owned(),
         list => list.join(", "),
-    }
-}
-
-/// Fills the keys that a Secret asks to be generated.
-fn generate(document: &mut Value) -> Result<(), CallError> {
-    let Some(keys) = annotation(document, GENERATE_ANNOTATION).map(str::to_owned) else {
-        return Ok(());
-    };
-    let bad = |message: &str| {
-        CallError::Invalid(vec![Problem {
-            path: "/metadata/annotations/chandlery.dev~1generate".into(),
-            message: message.to_owned(),
-        }])
-    };
-    if document.get("kind").and_then(Value::as_str) != Some("Secret")
-        || document.get("apiVersion").and_then(Value::as_str) != Some("v1")
-    {
-        return Err(bad("only a Secret can have keys generated"));
-    }
-    let Some(map) = document.as_object_mut() else {
-        return Err(bad("only a Secret can have keys generated"));
-    };
-    let data = map.entry("stringData").or_insert_with(|| json!({}));
-    let Some(data) = data.as_object_mut() else {
-        return Err(bad("stringData is not a map"));
-    };
-    for key in keys.split(',').map(str::trim) {
-        if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
-            return Err(bad("names a key that no Secret has"));
-        }
-        data.insert(key.to_owned(), random_text().into());
-    }
-    Ok(())
-}
-
-fn random_text() -> String {
-    use rand::Rng as _;
-    rand::rng()
-        .sample_iter(rand::distr::Alphanumeric)
-        .take(GENERATED)
-        .map(char::from)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_keys_are_filled_and_differ() {
-        let secret = || json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {"chandlery.dev/generate": "a, b"}}});
-        let mut one = secret();
-        generate(&mut one).unwrap();
-        let (a, b) = (
-            one["stringData"]["a"].as_str().unwrap(),
-            one["stringData"]["b"].as_str().unwrap(),
-        );
-        assert!(a.len() == GENERATED && a != b);
-        let mut other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {"chandlery.dev/generate": "a"}}});
-        assert!(generate(&mut other).is_err());
-        let mut climbing = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": {"chandlery.dev/generate": "a/b"}}});
-        assert!(generate(&mut climbing).is_err());
     }
 }

@@ -7,8 +7,10 @@
 
 mod answers;
 mod breaker;
+mod change;
 pub mod claims;
 mod connection;
+mod create;
 mod discovery;
 mod effects;
 mod fence;
