@@ -2,13 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "a program's answers go to standard output")]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xtask::consent::Consent;
 use xtask::control_plane::{self, ControlPlane, ControlPlaneBuilder, Detached};
-use xtask::{codegen, floors, guests, test};
+use xtask::{bench, codegen, demo, floors, guests, test};
 
 #[derive(Parser)]
 #[command(
@@ -23,6 +24,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Watch the whole path: a real remote is brought to a declared state by a plugin, and left as it was.
+    ///
+    /// Builds what is missing (the first time about 10 minutes, with Go and Rust), starts a hub and a remote, runs the
+    /// daemon under its own ServiceAccount, applies examples/quickstart, shows what happens, deletes it, and compares the
+    /// clusters with what they were before. Fails if anything is left or missing.
+    Demo {
+        /// Stop when all is Ready, leave it running, and print the kubeconfigs and how to stop.
+        #[arg(long)]
+        keep: bool,
+        /// On real control planes; there is no other way yet.
+        #[arg(long)]
+        real: bool,
+        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take figures, beside their goals; nothing is asserted.
+    Bench {
+        #[command(subcommand)]
+        what: Figures,
+    },
     /// Run every test; the last line is the count.
     Test {
         /// Only tests whose name contains this.
@@ -53,6 +75,31 @@ enum Task {
         /// Change nothing; fail if a file is not what would be written.
         #[arg(long)]
         check: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum Figures {
+    /// From a Provision to its objects and back, against kubectl; requests, memory, size.
+    ///
+    /// Builds a release binary first (about 10 minutes). Prints one table and writes target/bench/path.json. Leave the
+    /// machine alone meanwhile.
+    Path {
+        /// Rounds with one Provision.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Rounds with many Provisions.
+        #[arg(long, default_value_t = 3)]
+        rounds_of_many: usize,
+        /// How many that is.
+        #[arg(long, default_value_t = 100)]
+        many: usize,
+        /// Measure this chandlery binary instead of building a release.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -94,6 +141,26 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
+        Task::Demo { keep, real: _, yes } => demo::run(demo::Options {
+            keep,
+            consent: Consent::new(yes),
+        })?,
+        Task::Bench {
+            what:
+                Figures::Path {
+                    rounds,
+                    rounds_of_many,
+                    many,
+                    binary,
+                    yes,
+                },
+        } => bench::path(&bench::Options {
+            rounds,
+            rounds_of_many,
+            many,
+            binary,
+            consent: Consent::new(yes),
+        })?,
         Task::Test { only, yes, new_seeds } => {
             let tally = test::run(&test::Options {
                 only,

@@ -1,5 +1,6 @@
 //! Where the checkout is, and how cargo is called in it: always in the same way, so that nothing is built twice.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -43,39 +44,63 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     {
         return Ok(ready.into());
     }
-    let mut command = cargo();
     // Not by package: the features of dependencies are those of the whole workspace, so what the tests built fits.
-    command.args([
-        "build",
-        "--workspace",
-        "--bin",
-        name,
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let mut found = None;
+    one(build(name, &["--workspace", "--bin", name])?, name)
+}
+
+/// Builds `chandlery` as it is released, and answers where it is.
+///
+/// # Errors
+/// If it does not build; the compiler's messages are in the error.
+pub fn release_binary() -> Result<PathBuf> {
+    let arguments = ["--release", "--package", "chandlery-cli", "--bin", "chandlery"];
+    let label = "chandlery as it is released (about 10 minutes on 2 cores)";
+    one(build(label, &arguments)?, "chandlery")
+}
+
+/// Builds an example of the runtime, optimised, and answers where it is.
+///
+/// # Errors
+/// If it does not build; the compiler's messages are in the error.
+pub fn release_example(name: &str) -> Result<PathBuf> {
+    // With the command line beside it the dependencies are those of the release, and are built once.
+    let packages = ["--package", "chandlery-cli", "--package", "chandlery-runtime"];
+    let arguments = [&["--release"], &packages[..], &["--example", name]].concat();
+    one(build(&format!("the example {name}, optimised"), &arguments)?, name)
+}
+
+fn one(mut name_to_executable: BTreeMap<String, PathBuf>, name: &str) -> Result<PathBuf> {
+    name_to_executable
+        .remove(name)
+        .with_context(|| format!("building {name}: cargo did not say where it is"))
+}
+
+fn build(label: &str, arguments: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
+    let mut command = cargo();
+    command
+        .arg("build")
+        .args(arguments)
+        .args(["--message-format", "json-render-diagnostics"]);
+    let mut name_to_executable = BTreeMap::new();
     let mut said = Vec::new();
-    let shown = progress::Progress::start(format!("building {name}"));
+    let shown = progress::Progress::start(format!("building {label}"));
     let status = progress::stream(&mut command, |line| match serde_json::from_str::<Value>(line) {
-        Ok(message) => found = executable(&message, name).or(found.take()),
+        Ok(message) => name_to_executable.extend(executable(&message)),
         Err(_) => {
             shown.detail(line.trim());
             said.push(line.to_owned());
         }
     })?;
     drop(shown);
-    match found {
-        Some(path) if status.success() => Ok(path),
-        _ => bail!("building {name}: cargo ended with {status}\n{}", said.join("\n")),
+    if !status.success() {
+        bail!("building {label}: cargo ended with {status}\n{}", said.join("\n"));
     }
+    Ok(name_to_executable)
 }
 
-fn executable(message: &Value, name: &str) -> Option<PathBuf> {
-    let target = message.get("target")?;
-    if target.get("name")? != name {
-        return None;
-    }
-    message.get("executable")?.as_str().map(PathBuf::from)
+fn executable(message: &Value) -> Option<(String, PathBuf)> {
+    let name = message.get("target")?.get("name")?.as_str()?;
+    Some((name.to_owned(), message.get("executable")?.as_str()?.into()))
 }
 
 /// `cargo metadata` of the workspace, with its dependencies resolved for this platform.

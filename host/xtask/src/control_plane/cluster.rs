@@ -232,7 +232,7 @@ impl ControlPlane {
             .parts()
             .running
             .iter()
-            .map(|(part, child)| (*part, child.id()))
+            .map(|(part, child)| (part.name(), child.id()))
             .collect();
         let kept = detached::adopt(&self.plan.name, &self.plan.directory, &running)?;
         if let Some(guard) = self.parts().guard.take() {

@@ -126,15 +126,15 @@ pub fn down(name: &str) -> Result<bool> {
 }
 
 /// Takes over processes that run already, so that [`down`] finds them.
-pub(super) fn adopt(name: &str, directory: &Path, parts: &[(Part, u32)]) -> Result<Detached> {
+pub(crate) fn adopt(name: &str, directory: &Path, parts: &[(&str, u32)]) -> Result<Detached> {
     let _lock = lock()?;
     ensure!(
         State::read(name)?.is_none(),
-        "a control plane {name} is kept already: stop it with `cargo xtask control-plane down {name}`"
+        "{name} is kept already: stop it with `cargo xtask control-plane down {name}`"
     );
     let processes = parts
         .iter()
-        .map(|(part, pid)| Process::find(*part, *pid))
+        .map(|(part, pid)| Process::find(part, *pid))
         .collect::<Result<_>>()?;
     State {
         directory: directory.into(),
@@ -157,7 +157,7 @@ fn start(builder: &ControlPlaneBuilder, state: &mut State) -> Result<()> {
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {}", part.name()))?;
-        state.processes.push(Process::find(part, child.id())?);
+        state.processes.push(Process::find(part.name(), child.id())?);
         // After each part, so that `down` finds it even if we are killed here.
         state.write(&plan.name)?;
     }
@@ -233,11 +233,11 @@ fn lock() -> Result<fs::File> {
 }
 
 impl Process {
-    fn find(part: Part, pid: u32) -> Result<Self> {
+    fn find(part: &str, pid: u32) -> Result<Self> {
         let pid = i32::try_from(pid).context("reading a process id")?;
-        let started = started(pid).with_context(|| format!("finding {} among the processes", part.name()))?;
+        let started = started(pid).with_context(|| format!("finding {part} among the processes"))?;
         Ok(Self {
-            part: part.name().into(),
+            part: part.into(),
             pid,
             started,
         })

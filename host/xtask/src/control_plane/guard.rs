@@ -36,13 +36,13 @@ kill -KILL 0
 
 /// The shell that outlives us for a moment.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// Starts to watch over a directory.
-    pub(super) fn over(directory: &Path) -> Result<Self> {
+    pub(crate) fn over(directory: &Path) -> Result<Self> {
         let shell = Command::new("sh")
             .args(["-c", SCRIPT, "chandlery-guard"])
             .arg(directory)
@@ -58,7 +58,7 @@ impl Guard {
     }
 
     /// Starts a part in the guard's process group and lists it.
-    pub(super) fn spawn(&mut self, command: &mut Command) -> Result<Child> {
+    pub(crate) fn spawn(&mut self, command: &mut Command) -> Result<Child> {
         let name = command.get_program().to_string_lossy().into_owned();
         let group = i32::try_from(self.shell.id()).context("reading the guard's process id")?;
         let mut child = command
@@ -75,12 +75,12 @@ impl Guard {
     }
 
     /// Takes a part that has ended, and was waited for, off the list: its id may soon be somebody else's.
-    pub(super) fn ended(&mut self, pid: u32) -> Result<()> {
+    pub(crate) fn ended(&mut self, pid: u32) -> Result<()> {
         self.tell("ended", pid)
     }
 
     /// Ends the watch: nothing is killed or removed any more when we end.
-    pub(super) fn dismiss(mut self) -> Result<()> {
+    pub(crate) fn dismiss(mut self) -> Result<()> {
         let pipe = self.shell.stdin.as_mut().context("finding the guard's pipe")?;
         pipe.write_all(b"dismissed\n").context("dismissing the guard")?;
         self.shell.wait().context("waiting for the guard to end")?;

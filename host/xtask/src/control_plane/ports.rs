@@ -10,13 +10,13 @@ const TRIES: usize = 1_000;
 
 /// A port of loopback that is kept until it is released to the server that is meant to have it.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     listener: TcpListener,
     port: u16,
 }
 
 impl Reserved {
-    pub(super) fn take() -> Result<Self> {
+    pub(crate) fn take() -> Result<Self> {
         // Random, so that control planes started at the same moment by several processes do not queue for one port.
         (0..TRIES)
             .find_map(|_| {
@@ -28,12 +28,12 @@ impl Reserved {
             .context("finding a free port on loopback between 20000 and 32000")
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Frees the port and answers it. No connection was ever accepted on it, so it can be bound again at once.
-    pub(super) fn release(self) -> u16 {
+    pub(crate) fn release(self) -> u16 {
         drop(self.listener);
         self.port
     }

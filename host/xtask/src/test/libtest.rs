@@ -92,6 +92,12 @@ impl Reader {
         Some(test)
     }
 
+    /// Ends the run of one cargo, and counts the failures of all so far.
+    pub fn end_run(&mut self) -> usize {
+        self.end_program();
+        self.tally.failed.len()
+    }
+
     /// Ends the reading: the tally, and what the failing tests said.
     pub fn finish(mut self) -> (Tally, String) {
         self.end_program();

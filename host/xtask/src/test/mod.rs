@@ -2,6 +2,9 @@
 
 mod libtest;
 
+use std::path::Path;
+use std::process::Command;
+
 use anyhow::{Context, Result, bail};
 
 pub use libtest::{Reader, Tally};
@@ -48,43 +51,58 @@ fn prepare(consent: Consent) -> Result<()> {
     Ok(())
 }
 
+/// The host, and the plugins: a workspace of its own, whose tests run natively.
+fn workspaces() -> [std::path::PathBuf; 2] {
+    ["Cargo.toml", "plugins/Cargo.toml"].map(|manifest| workspace::root().join(manifest))
+}
+
+fn cargo_test(manifest: &Path) -> Command {
+    let mut command = workspace::cargo();
+    command.args(["test", "--workspace", "--manifest-path"]).arg(manifest);
+    command
+}
+
 fn build() -> Result<()> {
-    progress::run(
-        "building the tests",
-        workspace::cargo().args(["test", "--workspace", "--no-run"]),
-    )
+    for manifest in workspaces() {
+        progress::run("building the tests", cargo_test(&manifest).arg("--no-run"))?;
+    }
+    Ok(())
 }
 
 fn run_tests(options: &Options) -> Result<(Tally, String)> {
-    let mut command = workspace::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast", "--color", "never"]);
-    if let Some(only) = &options.only {
-        command.args(["--", only]);
-    }
     let seed = if options.new_seeds { rand::random() } else { SEED };
     if options.new_seeds {
         eprintln!("property tests use seed {seed}: PROPTEST_RNG_SEED={seed} repeats this run");
     }
-    if options.new_seeds || std::env::var_os("PROPTEST_RNG_SEED").is_none() {
-        command.env("PROPTEST_RNG_SEED", seed.to_string());
-    }
-    command.env("CHANDLERY_BIN", workspace::binary("chandlery")?);
+    let binary = workspace::binary("chandlery")?;
     let progress = Progress::start("running the tests");
     let mut reader = Reader::default();
-    let mut last_lines = Vec::new();
-    let status = progress::stream(&mut command, |line| {
-        if let Some(test) = reader.line(line) {
-            progress.detail(test);
+    for manifest in workspaces() {
+        let mut command = cargo_test(&manifest);
+        command
+            .args(["--no-fail-fast", "--color", "never"])
+            .env("CHANDLERY_BIN", &binary);
+        if let Some(only) = &options.only {
+            command.args(["--", only]);
         }
-        last_lines.push(line.to_owned());
-    })?;
-    drop(progress);
-    let (tally, reports) = reader.finish();
-    if !status.success() && tally.failed.is_empty() {
-        // Cargo itself failed: whatever was counted is not the whole.
-        bail!("cargo test ended with {status}\n{}", last_lines.join("\n"));
+        if options.new_seeds || std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+            command.env("PROPTEST_RNG_SEED", seed.to_string());
+        }
+        let failed_before = reader.end_run();
+        let mut last_lines = Vec::new();
+        let status = progress::stream(&mut command, |line| {
+            if let Some(test) = reader.line(line) {
+                progress.detail(test);
+            }
+            last_lines.push(line.to_owned());
+        })?;
+        if !status.success() && reader.end_run() == failed_before {
+            // Cargo itself failed: whatever was counted is not the whole.
+            bail!("cargo test ended with {status}\n{}", last_lines.join("\n"));
+        }
     }
-    Ok((tally, reports))
+    drop(progress);
+    Ok(reader.finish())
 }
 
 #[allow(clippy::print_stdout, reason = "this is the answer of the program")]
