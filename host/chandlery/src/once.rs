@@ -50,12 +50,24 @@ pub enum OnceError {
     /// The plugin's schema is none.
     #[error("{0}")]
     Schema(String),
-    /// The call failed.
-    #[error(transparent)]
-    Failure(#[from] Failure),
+    /// The call failed. What it had written by then is in the inventory.
+    #[error("calling the plugin")]
+    Failure {
+        /// How.
+        #[source]
+        failure: Failure,
+        /// What the plugin owns now.
+        inventory: Vec<Entry>,
+    },
     /// Undoing failed.
     #[error("undoing what the plugin made")]
-    Undo(#[source] Setback),
+    Undo {
+        /// Why.
+        #[source]
+        setback: Setback,
+        /// What is not gone yet.
+        inventory: Vec<Entry>,
+    },
 }
 
 /// What one call came to.
@@ -88,7 +100,11 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
     let facts = chandlery_scope::facts_of(&connection, "remote")
         .await
         .map_err(OnceError::Cluster)?;
-    let description = runtime.describe(&plugin).await?;
+    let failed = |inventory: &[Entry]| {
+        let inventory = inventory.to_vec();
+        move |failure| OnceError::Failure { failure, inventory }
+    };
+    let description = runtime.describe(&plugin).await.map_err(failed(&inventory))?;
     if export == Export::Provision {
         let validator = compile_schema(&description.spec_schema).map_err(OnceError::Schema)?;
         let mut problems: Vec<_> = validator
@@ -100,10 +116,13 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
             })
             .collect();
         if problems.is_empty() {
-            problems = runtime.check(&plugin, &spec, &limits).await?;
+            problems = runtime
+                .check(&plugin, &spec, &limits)
+                .await
+                .map_err(failed(&inventory))?;
         }
         if !problems.is_empty() {
-            return Err(Failure::Invalid(problems).into());
+            return Err(failed(&inventory)(Failure::Invalid(problems)));
         }
     }
     let receipt = Receipt {
@@ -140,14 +159,17 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
     let on: Arc<dyn ClusterAccess> = scope.clone();
     let outcome = runtime
         .call(&plugin, &description.name, export, on, &request, &limits)
-        .await?;
+        .await
+        .map_err(|failure| failed(&ledger.record().inventory)(failure))?;
     let mut waiting = None;
     if matches!(export, Export::Deprovision { .. }) && matches!(outcome, Outcome::Done(_)) {
         match scope
             .take_away(ledger.record().inventory)
             .await
-            .map_err(OnceError::Undo)?
-        {
+            .map_err(|setback| OnceError::Undo {
+                setback,
+                inventory: ledger.record().inventory,
+            })? {
             TakenAway::Gone => {}
             TakenAway::Waiting { message, .. } => waiting = Some(message),
         }

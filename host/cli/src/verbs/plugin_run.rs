@@ -1,6 +1,6 @@
 //! `chandlery plugin run FILE --kubeconfig … --spec …`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -105,7 +105,7 @@ impl Run {
                 Export::Provision
             },
             inventory: state.inventory,
-            memory: state.memory,
+            memory: state.memory.clone(),
             // The same for all calls by hand, so that a later one knows an earlier one's objects.
             provision_uid: COMMAND_LINE
                 .parse::<Uid>()
@@ -113,12 +113,21 @@ impl Run {
             step,
             limits: Limits::default(),
         };
-        let report = call_once(&runtime, once).await.map_err(|error| match error {
-            OnceError::Failure(failure) => Failure::from(failure.into_setback()),
-            OnceError::Undo(setback) => Failure::from(setback),
-            OnceError::Cluster(error) => Failure::from(error.into_setback()),
-            OnceError::Schema(message) => Failure::classed(Class::Bug, "InvalidSchema", message),
-        })?;
+        let memory = state.memory;
+        let report = match call_once(&runtime, once).await {
+            Ok(report) => report,
+            Err(OnceError::Cluster(error)) => return Err(Failure::from(error.into_setback())),
+            Err(OnceError::Schema(message)) => return Err(Failure::classed(Class::Bug, "InvalidSchema", message)),
+            // What a failed call wrote must be found by the next, or nothing would ever take it away.
+            Err(OnceError::Failure { failure, inventory }) => {
+                keep(self.state.as_deref(), &State { inventory, memory })?;
+                return Err(Failure::from(failure.into_setback()));
+            }
+            Err(OnceError::Undo { setback, inventory }) => {
+                keep(self.state.as_deref(), &State { inventory, memory })?;
+                return Err(Failure::from(setback));
+            }
+        };
         let (memory, outputs, waits) = match &report.outcome {
             Outcome::Done(done) => (
                 done.memory.clone(),
@@ -134,14 +143,8 @@ impl Run {
                 Some((wait.reason.clone(), wait.message.clone())),
             ),
         };
-        if let Some(file) = &self.state {
-            let text = serde_json::to_string_pretty(&State {
-                inventory: report.inventory.clone(),
-                memory,
-            })
-            .map_err(|error| Failure::new(error.to_string()))?;
-            std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
-        }
+        let inventory = report.inventory.clone();
+        keep(self.state.as_deref(), &State { inventory, memory })?;
         match output {
             Output::Json => print_json(&json!({
                 "outcome": if waits.is_some() { "yield" } else { "done" },
@@ -168,6 +171,14 @@ impl Run {
             ExitCode::SUCCESS
         })
     }
+}
+
+/// Writes what a call left for the next, if a file for it was named.
+fn keep(file: Option<&Path>, state: &State) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let text = serde_json::to_string_pretty(state).map_err(|error| Failure::new(error.to_string()))?;
+    std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
+    Ok(())
 }
 
 /// UID that stands for whoever calls by hand.
