@@ -1,6 +1,7 @@
 //! The audit log of an API server: who asked what, and what came of it. The witness for "once" and "nothing else".
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -94,6 +95,14 @@ impl Audit {
         fs::metadata(&self.0).map_or(0, |metadata| metadata.len())
     }
 
+    /// What will be answered from now on.
+    pub fn tail(&self) -> Tail {
+        Tail {
+            log: self.0.clone(),
+            at: self.mark(),
+        }
+    }
+
     /// All that was answered so far.
     pub fn calls(&self) -> Vec<Call> {
         self.since(0)
@@ -104,6 +113,29 @@ impl Audit {
         let log = fs::read(&self.0).unwrap_or_default();
         let from = usize::try_from(mark).unwrap_or(usize::MAX).min(log.len());
         String::from_utf8_lossy(&log[from..])
+            .lines()
+            .filter_map(Call::read)
+            .collect()
+    }
+}
+
+/// A reader that goes on where it stopped: for those who ask often.
+#[derive(Debug)]
+pub struct Tail {
+    log: PathBuf,
+    at: u64,
+}
+
+impl Tail {
+    /// What was answered since it was last asked; a line that is still being written comes next time.
+    pub fn fresh(&mut self) -> Vec<Call> {
+        let mut text = Vec::new();
+        let mut file = File::open(&self.log).unwrap();
+        file.seek(SeekFrom::Start(self.at)).unwrap();
+        file.read_to_end(&mut text).unwrap();
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.at += u64::try_from(whole).unwrap();
+        String::from_utf8_lossy(&text[..whole])
             .lines()
             .filter_map(Call::read)
             .collect()

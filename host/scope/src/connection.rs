@@ -5,13 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chandlery_core::cluster::Facts;
-use kube::client::ClientBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tokio::sync::{OnceCell, Semaphore};
+use tower::{BoxError, ServiceBuilder};
 
 use crate::breaker::Breaker;
 use crate::discovery::Discovery;
 use crate::fence::{FenceLayer, WriteFence};
+use crate::gate::GatedConnector;
 use crate::kubeconfig::{Credential, RemoteEndpoint};
 
 /// How long a TCP and TLS handshake may take.
@@ -138,11 +142,25 @@ pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Conn
         .trim_matches(['[', ']'])
         .to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
-    let client = ClientBuilder::try_from(config)
-        .map_err(|error| ConnectionError::Credential(Box::new(error)))?
-        .with_layer(&FenceLayer(fence.clone()))
-        .build();
+    let client = client(&config, fence).map_err(|error| ConnectionError::Credential(Box::new(error)))?;
     Ok(Connection::new(client, host, port))
+}
+
+/// As kube puts its client together, with the fence around it and the gate beneath TLS.
+fn client(config: &Config, fence: &WriteFence) -> Result<Client, kube::Error> {
+    let https = config.rustls_https_connector_with_connector(GatedConnector::new(fence.clone()))?;
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    let hyper = hyper_util::client::legacy::Builder::new(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(FenceLayer(fence.clone()))
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(hyper);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
 /// The DER content of each certificate in a PEM text.

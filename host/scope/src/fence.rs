@@ -1,7 +1,8 @@
 //! The write fence: a daemon that lost its Lease starts no further write.
 //!
 //! Every client of the daemon has [`FenceLayer`] around it, so there is no way past it. A process that was stopped and goes
-//! on reads a clock that went on without it, and finds the fence down before its next write leaves.
+//! on reads a clock that went on without it, and finds the fence down before its next write leaves. A request that was
+//! already past it and waited for its connection is held up by `gate`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

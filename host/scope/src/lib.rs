@@ -14,6 +14,7 @@ mod create;
 mod discovery;
 mod effects;
 mod fence;
+mod gate;
 mod guard;
 mod hub;
 pub mod kubeconfig;

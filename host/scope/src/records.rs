@@ -17,8 +17,6 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostPa
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::fence::Fenced;
-
 /// Label with the UID of the provision, on StepRecords and RemoteClaims.
 pub(crate) const PROVISION_LABEL: &str = "chandlery.dev/provision";
 
@@ -365,7 +363,7 @@ pub(crate) async fn timed_raw<T>(request: impl Future<Output = Result<T, kube::E
             status.code,
             chandlery_core::readiness::one_line(&status.message),
         )),
-        Ok(Err(kube::Error::Service(inner))) if inner.downcast_ref::<Fenced>().is_some() => Err(Failed::Fenced),
+        Ok(Err(error)) if crate::wire::is_fenced(&error) => Err(Failed::Fenced),
         Ok(Err(error)) => Err(Failed::Lost(chandlery_core::readiness::one_line(&error.to_string()))),
     }
 }

@@ -181,12 +181,19 @@ impl Connection {
 }
 
 fn lost(error: kube::Error) -> NoAnswer {
-    if let kube::Error::Service(inner) = &error
-        && inner.downcast_ref::<Fenced>().is_some()
-    {
-        return NoAnswer::Fenced;
+    if is_fenced(&error) {
+        NoAnswer::Fenced
+    } else {
+        NoAnswer::Lost(format!("the cluster cannot be reached: {}", chain(&error)))
     }
-    NoAnswer::Lost(format!("the cluster cannot be reached: {}", chain(&error)))
+}
+
+/// Whether the fence around the client, or the gate beneath TLS, refused. An I/O error does not name what it wraps as its
+/// source, and may wrap another.
+pub(crate) fn is_fenced(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    let inner = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static));
+    error.is::<Fenced>() || inner.or_else(|| error.source()).is_some_and(is_fenced)
 }
 
 /// The causes of an error from the inside, the innermost only: the outer ones say where, not what.

@@ -49,7 +49,6 @@ fn a_provision_comes_and_goes_and_nothing_is_left() {
 #[test]
 fn kubectl_shows_where_things_stand() {
     let team = team();
-    let place = team.named("missing");
     let steps = json!([
         {"name": "first", "cluster": "east", "objects": [team.config_map("c", "x")]},
         {"name": "second", "cluster": "east", "needs": ["first"], "objects": [
@@ -78,7 +77,7 @@ fn kubectl_shows_where_things_stand() {
     assert_eq!(
         columns(&shown, 1)[..4],
         ["p", "False", "1/2", "WaitingForDependency"],
-        "{place}: {shown}"
+        "{shown}"
     );
     assert!(
         shown.contains("second: ConfigMap"),

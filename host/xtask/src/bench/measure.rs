@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::load::{self, NAMESPACE};
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, Request};
 use crate::control_plane::Kubectl;
 use crate::daemon::{self, Daemon};
 use crate::stage::{self, REMOTE_USER, Stage};
@@ -53,10 +53,11 @@ impl std::ops::Add for Requests {
     }
 }
 
-/// Reads both audit logs. Requests for the Lease are not counted: they come by the clock.
+/// Reads both audit logs. Requests for the Lease are not counted: they come by the clock. Nor are watches that begin anew.
 pub(super) struct Counter {
     hub: AuditLog,
     remote: AuditLog,
+    last: Vec<String>,
 }
 
 impl Counter {
@@ -64,25 +65,39 @@ impl Counter {
         Self {
             hub: AuditLog::new(stage.hub.audit_log_path()),
             remote: AuditLog::new(stage.remote.audit_log_path()),
+            last: Vec::new(),
         }
     }
 
     /// Requests since the last call.
     pub(super) fn news(&mut self) -> Result<Requests> {
         let mut news = Requests::default();
-        for request in self.hub.news()? {
-            if request.user == daemon::USER && !request.is_lease() {
-                news.hub += 1;
+        self.last.clear();
+        for (log, user, cluster) in [
+            (&mut self.hub, daemon::USER, "hub"),
+            (&mut self.remote, REMOTE_USER, "remote"),
+        ] {
+            let counts = |request: &Request| request.user == user && !request.is_lease() && request.verb != "watch";
+            for request in log.news()?.into_iter().filter(counts) {
+                let count = if cluster == "hub" {
+                    &mut news.hub
+                } else {
+                    &mut news.remote
+                };
+                *count += 1;
                 news.writes += usize::from(request.is_write());
-            }
-        }
-        for request in self.remote.news()? {
-            if request.user == REMOTE_USER {
-                news.remote += 1;
-                news.writes += usize::from(request.is_write());
+                let Request {
+                    verb, resource, name, ..
+                } = request;
+                self.last.push(format!("{verb} {resource} {name} on the {cluster}"));
             }
         }
         Ok(news)
+    }
+
+    /// What they were, one by one.
+    pub(super) fn last(&self) -> &[String] {
+        &self.last
     }
 }
 

@@ -185,6 +185,9 @@ impl Bench<'_> {
         let before = measure::passes(self.daemon)?;
         std::thread::sleep(QUIET);
         let (quiet, passes) = (self.counter.news()?, measure::passes(self.daemon)? - before);
+        for request in self.counter.last() {
+            eprintln!("while all was quiet: {request}");
+        }
         let window = format!("{count} provisions, left alone for {} s", QUIET.as_secs());
         figures.add(
             format!("{window}: reads"),
