@@ -234,6 +234,14 @@ async fn a_pending_entry_is_decided_by_what_is_there() {
     let desk = desk("a").await;
     // A crash after the write, before what became of it was stored.
     desk.apply(desk.config_map("written", json!({"a": "1"}))).await.unwrap();
+    // A controller has touched it since.
+    desk.kubectl(&[
+        "annotate",
+        "configmap",
+        "written",
+        "counted=1",
+        "--field-manager=kube-controller-manager",
+    ]);
     // A crash between entry and write; meanwhile somebody else made an object of the name.
     desk.kubectl(&["create", "configmap", "theirs", "--from-literal=own=1"]);
     let pending = |name: &str| Entry {

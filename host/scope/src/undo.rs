@@ -157,20 +157,18 @@ impl ClusterScope {
         })
     }
 
-    /// Whether nobody else has written to the object's own fields.
+    /// Whether nobody else has written to the object's own fields. The control plane's own controllers do so to what others
+    /// made (a claim is bound, a revision counted), and do not count.
     pub(crate) fn is_sole_manager(&self, object: &Value) -> bool {
-        object
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array)
+        const CONTROL_PLANE: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kube-apiserver", "kubelet"];
+        let text = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        managers
             .into_iter()
             .flatten()
-            .filter(|entry| {
-                entry
-                    .get("subresource")
-                    .and_then(Value::as_str)
-                    .is_none_or(str::is_empty)
-            })
-            .all(|entry| entry.get("manager").and_then(Value::as_str) == Some(&self.field_manager))
+            .filter(|entry| text(entry, "subresource").is_empty())
+            .map(|entry| text(entry, "manager"))
+            .all(|manager| manager == self.field_manager || CONTROL_PLANE.contains(&manager.as_str()))
     }
 
     /// Withdraws the step's fields: an apply with none of them, by the same manager, for this very object.
