@@ -31,6 +31,7 @@ pub fn is_built_in(gvk: &Gvk) -> bool {
             | "discovery.k8s.io"
             | "node.k8s.io"
             | "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
             | "certificates.k8s.io"
             | "flowcontrol.apiserver.k8s.io"
