@@ -291,6 +291,23 @@ async fn a_write_whose_answer_was_lost_is_known_for_the_steps_own() {
 }
 
 #[tokio::test]
+async fn a_plugin_cannot_say_which_object_it_means_by_anothers_uid() {
+    let desk = desk("a").await;
+    desk.apply(desk.config_map("x", json!({"a": "1"}))).await.unwrap();
+    desk.kubectl(&["delete", "configmap", "x"]);
+    desk.kubectl(&["create", "configmap", "x", "--from-literal=own=1"]);
+    let theirs = desk.get(&desk.named("x")).await.unwrap()["metadata"]["uid"].clone();
+    for uid in [theirs, Value::Null] {
+        let mut document = desk.config_map("x", json!({"a": "1"}));
+        document["metadata"]["uid"] = uid;
+        let _ = desk.apply(document).await;
+        assert_ne!(desk.mode("x"), Mode::Made, "what somebody else made is joined at most");
+    }
+    assert_eq!(desk.take_away().await, TakenAway::Gone);
+    assert_eq!(desk.get(&desk.named("x")).await.unwrap()["data"], json!({"own": "1"}));
+}
+
+#[tokio::test]
 async fn a_kept_object_stays_and_is_free_for_another_step() {
     let one = desk("a").await;
     let mut kept = one.config_map("x", json!({"a": "1"}));

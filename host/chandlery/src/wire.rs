@@ -212,6 +212,10 @@ impl ports::Plugins for ProvisionPlugins<'_> {
                     .parts
                     .plugins
                     .usable(&receipt.plugin, self.namespace, || self.host.labels_of(self.namespace))?;
+                if *registered.plugin.digest() != receipt.digest {
+                    let message = format!("Plugin {} has changed while the step was about to run", receipt.plugin);
+                    return Err(Setback::new(Class::Wait, "PluginChanged", message));
+                }
                 let mut problems = registered.schema_problems(&request.spec);
                 if problems.is_empty() {
                     problems = runtime

@@ -16,8 +16,6 @@ pub enum Verb {
     Get,
     /// Read many.
     List,
-    /// Be told of changes.
-    Watch,
     /// Make an object.
     Create,
     /// Change an object; server-side apply is a patch.
@@ -34,7 +32,6 @@ impl Verb {
         match self {
             Verb::Get => "get",
             Verb::List => "list",
-            Verb::Watch => "watch",
             Verb::Create => "create",
             Verb::Patch => "patch",
             Verb::Update => "update",
@@ -60,7 +57,7 @@ pub struct GrantRule {
     /// escalating; cluster-scoped resources, subresources and escalating resources must be named.
     #[schemars(length(min = 1, max = 128))]
     pub resources: Vec<String>,
-    /// `get`, `list`, `watch`, `create`, `patch`, `update`, `delete`, or `*` for all.
+    /// `get` (to be told of changes, too), `list`, `create`, `patch`, `update`, `delete`, or `*` for all.
     #[schemars(length(min = 1, max = 16))]
     pub verbs: Vec<String>,
     /// Namespaces in which the rule holds; all when absent. Has no meaning for cluster-scoped resources.
@@ -128,41 +125,40 @@ pub fn is_escalating(group: &str, resource: &str) -> bool {
 }
 
 /// The rules of one scope.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// An act is allowed if one of them covers all of it.
-    pub rules: Vec<GrantRule>,
+    rules: Vec<GrantRule>,
+    /// Said by no rule, so that nobody who writes rules can say it.
+    everything: bool,
 }
 
 impl Grant {
-    /// A grant of these rules.
+    /// A grant of these rules: an act is allowed if one of them covers all of it.
     pub fn new(rules: Vec<GrantRule>) -> Self {
-        Self { rules }
+        Self {
+            rules,
+            everything: false,
+        }
     }
 
-    /// Everything, escalating and cluster-scoped resources included. For the host's own command line, never for a tenant.
+    /// Everything, escalating and cluster-scoped resources included. For the host's own acts, never for a tenant's plugin.
     pub fn everything() -> Self {
-        Self { rules: vec![] }.with_everything()
-    }
-
-    fn with_everything(mut self) -> Self {
-        self.rules.push(GrantRule {
-            api_groups: vec![EVERYTHING.into()],
-            resources: vec![EVERYTHING.into()],
-            verbs: vec!["*".into()],
-            namespaces: None,
-            names: None,
-        });
-        self
+        Self {
+            rules: Vec::new(),
+            everything: true,
+        }
     }
 
     /// Whether one rule covers all of the act.
     pub fn allows(&self, act: &Act<'_>) -> bool {
-        self.rules.iter().any(|rule| rule.covers(act))
+        self.everything || self.rules.iter().any(|rule| rule.covers(act))
     }
 
     /// Whether some object of the resource might be allowed: what a list over all namespaces is filtered from.
     pub fn namespaces_for(&self, act: &Act<'_>) -> Namespaces {
+        if self.everything {
+            return Namespaces::All;
+        }
         let mut named = std::collections::BTreeSet::new();
         for rule in &self.rules {
             let anywhere = GrantRule {
@@ -189,25 +185,17 @@ pub enum Namespaces {
     Only(Vec<String>),
 }
 
-/// Never a valid group or resource name, so no rule of a Plugin object can say it: its schema refuses the character.
-const EVERYTHING: &str = "**";
-
 impl GrantRule {
     fn covers(&self, act: &Act<'_>) -> bool {
         self.covers_group(act) && self.covers_resource(act) && self.covers_verb(act) && self.covers_place(act)
     }
 
     fn covers_group(&self, act: &Act<'_>) -> bool {
-        self.api_groups
-            .iter()
-            .any(|group| group == act.group || group == "*" || group == EVERYTHING)
+        self.api_groups.iter().any(|group| group == act.group || group == "*")
     }
 
     fn covers_resource(&self, act: &Act<'_>) -> bool {
         self.resources.iter().any(|resource| {
-            if resource == EVERYTHING {
-                return true;
-            }
             match (resource.split_once('/'), act.subresource) {
                 // A wildcard never reaches what is cluster-scoped, escalating or a subresource.
                 (None, None) if resource == "*" => act.namespaced && !is_escalating(act.group, act.resource),

@@ -129,10 +129,7 @@ impl ObjectRef {
             {
                 return Err(NotAnObject {
                     path: pointer.into(),
-                    message: format!(
-                        "{} may not be \".\" or \"..\" or contain '/' or '%'",
-                        &pointer[1..].replace('/', ".")
-                    ),
+                    message: format!("{} is no name that an object can have", &pointer[1..].replace('/', ".")),
                 });
             }
         }
@@ -147,9 +144,13 @@ impl ObjectRef {
     }
 }
 
-/// Whether Kubernetes takes `text` as one segment of a request path.
+/// Whether `text` is one segment of a request path and nothing more. It goes into the path as it is, so whatever could end
+/// the segment, the path or the line is refused; no name in use has such a character.
 pub fn is_path_segment(text: &str) -> bool {
-    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '%'])
+    !text.is_empty()
+        && text != "."
+        && text != ".."
+        && text.bytes().all(|b| b.is_ascii_graphic() && !b"/%?#\\".contains(&b))
 }
 
 /// The `resourceVersion` of a document, if it has one.
@@ -202,7 +203,7 @@ mod tests {
             ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}))
                 .unwrap_err();
         assert!(generated.message.contains("generateName is refused"));
-        for name in ["..", "a/b", "a%2fb", "."] {
+        for name in ["..", "a/b", "a%2fb", ".", "x?y", "?x", "x#", "a b", "a\nb", "ä", "a\\b"] {
             assert!(
                 ObjectRef::of(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})).is_err(),
                 "{name}"

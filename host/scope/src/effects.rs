@@ -279,12 +279,22 @@ impl ClusterScope {
         let target = &write.admitted.target;
         let mut document = write.document.clone();
         self.mark(&mut document);
-        if let (Some(metadata), Some(known)) = (
-            document.get_mut("metadata").and_then(Value::as_object_mut),
-            found.and_then(|f| f.uid.as_ref()),
-        ) {
-            // With a UID an apply never creates: what was looked at is what is written.
-            metadata.entry("uid").or_insert_with(|| known.as_str().into());
+        if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+            let given = metadata.remove("uid").filter(|given| !given.is_null());
+            let known = found.and_then(|f| f.uid.as_ref());
+            // With a UID an apply never creates: what was looked at is what is written, whatever the plugin says.
+            match (given, known) {
+                (Some(given), Some(known)) if given.as_str() != Some(known.as_str()) => {
+                    return Err(CallError::Conflict(format!("{target} has UID {known}, not {given}")));
+                }
+                (_, Some(known)) => {
+                    metadata.insert("uid".into(), known.as_str().into());
+                }
+                (Some(given), None) => {
+                    metadata.insert("uid".into(), given);
+                }
+                (None, None) => {}
+            }
         }
         let parameters = query(&[
             ("fieldManager", &self.field_manager),

@@ -153,10 +153,27 @@ impl Guard {
         };
         for (i, operation) in operations.iter().enumerate() {
             let text = |name: &str| operation.get(name).and_then(Value::as_str);
-            if text("op") == Some("test") {
+            let (Some(verb), Some(path)) = (text("op"), text("path")) else {
+                return Err(invalid(
+                    &format!("/{i}"),
+                    "an operation has an `op` and a `path`, both texts",
+                ));
+            };
+            // The API server drops what stands before the first slash, and would find a place that was not judged here.
+            if [Some(path), text("from")]
+                .into_iter()
+                .flatten()
+                .any(|place| !place.is_empty() && !place.starts_with('/'))
+            {
+                return Err(invalid(
+                    &format!("/{i}/path"),
+                    "a JSON pointer is empty or starts with '/'",
+                ));
+            }
+            if verb == "test" {
                 continue;
             }
-            for place in [text("path"), text("from").filter(|_| text("op") == Some("move"))]
+            for place in [Some(path), text("from").filter(|_| verb == "move")]
                 .into_iter()
                 .flatten()
             {
@@ -290,6 +307,8 @@ mod tests {
             "/metadata/managedFields/0",
             "/metadata/finalizers",
             "/metadata/ownerReferences/-",
+            "x/metadata/finalizers",
+            "x/metadata/annotations/chandlery.dev~1owner",
         ] {
             assert!(
                 guard

@@ -82,6 +82,7 @@ impl ProvisionRecords {
                 metadata,
                 durable: spec.record.clone(),
                 record: spec.record,
+                unstored: false,
             }),
             writing: tokio::sync::Mutex::new(()),
         })
@@ -153,6 +154,8 @@ struct State {
     durable: Record,
     /// The same, with what was observed since.
     record: Record,
+    /// Whether entries are in `record` that no write has stored yet: one that failed, or was cut off.
+    unstored: bool,
 }
 
 /// One StepRecord on the hub.
@@ -200,6 +203,7 @@ impl StoredLedger {
                 let mut state = self.state();
                 state.metadata = stored.metadata;
                 state.durable = object.spec.record;
+                state.unstored = false;
                 Ok(())
             }
             Err(setback) => {
@@ -240,7 +244,8 @@ impl Ledger for StoredLedger {
         {
             // Nothing new to enter is the usual case of a pass that changes nothing: what was merely observed can wait.
             let mut state = self.state();
-            if !state.record.enter(cluster_identity, entries.clone())? {
+            state.unstored |= state.record.enter(cluster_identity, entries)?;
+            if !state.unstored {
                 return Ok(());
             }
         }

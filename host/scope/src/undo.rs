@@ -130,7 +130,7 @@ impl ClusterScope {
             });
         }
         if Self::is_kept(&object) {
-            self.unmark(admitted).await?;
+            self.unmark(admitted, there.as_ref()).await?;
             return Ok(Undone::Gone);
         }
         match entry.mode {
@@ -204,14 +204,15 @@ impl ClusterScope {
     }
 
     /// Takes the owner mark off an object that is kept, so that another step may have it.
-    async fn unmark(&self, admitted: &Admitted) -> Result<(), CallError> {
-        let patch = json!({"metadata": {"annotations": {OWNER_ANNOTATION: null}}});
+    async fn unmark(&self, admitted: &Admitted, uid: Option<&chandlery_core::Uid>) -> Result<(), CallError> {
+        let patch = json!({"metadata": {"uid": uid, "annotations": {OWNER_ANNOTATION: null}}});
         let ask = Ask::write(Method::PATCH, admitted.served.object(&admitted.target), &patch)
             .content_type("application/merge-patch+json")
             .accept(METADATA_ONLY);
         let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
         match self.judge(admitted, "patch", &answer, Asked::Patch).await {
-            Err(CallError::NotFound(_)) => Ok(()),
+            // Gone, or another object by now: what was kept is not there any more.
+            Err(CallError::NotFound(_) | CallError::Conflict(_)) => Ok(()),
             other => other,
         }
     }

@@ -120,23 +120,32 @@ pub(super) fn made(hub: &Kubectl, count: usize) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Deletes all Provisions; kubectl returns when they are gone.
-pub(super) fn gone(hub: &Kubectl) -> Result<f64> {
+/// Deletes all Provisions and waits until the last is gone. Not by `kubectl delete --wait`, which waits for one object after
+/// the other and would be what is measured.
+pub(super) fn gone(hub: &Kubectl, count: usize) -> Result<f64> {
+    let watch = Watch::start(hub, "provisions", NAMESPACE)?;
     let started = Instant::now();
-    let timeout = format!("--timeout={}s", PATIENCE.as_secs());
     hub.text([
         "delete",
         "provisions",
         "--all",
         "--namespace",
         NAMESPACE,
-        "--wait",
-        &timeout,
+        "--wait=false",
     ])?;
+    for gone in 0..count {
+        loop {
+            match watch.next_until(started + PATIENCE)? {
+                Some(change) if change.is_deletion() => break,
+                Some(_) => {}
+                None => bail!("{gone} of {count} Provisions are gone after {} s", PATIENCE.as_secs()),
+            }
+        }
+    }
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// The same objects by kubectl itself. They are ready when they are there.
+/// The same objects by kubectl itself. They are ready when they are there, and gone when their deletion is answered.
 pub(super) fn twin(remote: &Kubectl, count: usize) -> Result<Times> {
     let twins = load::twins(count);
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": twins}).to_string();
@@ -144,7 +153,7 @@ pub(super) fn twin(remote: &Kubectl, count: usize) -> Result<Times> {
     remote.text_with_input(["apply", "--server-side", "--wait", "--filename=-"], &list)?;
     let made = started.elapsed().as_secs_f64();
     let started = Instant::now();
-    remote.text_with_input(["delete", "--wait", "--filename=-"], &list)?;
+    remote.text_with_input(["delete", "--wait=false", "--filename=-"], &list)?;
     Ok(Times {
         made,
         gone: started.elapsed().as_secs_f64(),

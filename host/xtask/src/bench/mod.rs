@@ -3,6 +3,7 @@
 mod load;
 mod measure;
 mod path;
+mod rounds;
 mod table;
 
 use std::path::PathBuf;

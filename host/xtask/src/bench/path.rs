@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use super::Options;
 use super::load::{self, NAMESPACE, SECRET};
 use super::measure::{self, Counter, Requests, Times};
-use super::table::{self, Figure};
+use super::rounds::{Round, report_rounds};
+use super::table::{self, Figures};
 use crate::control_plane::Binaries;
 use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::progress::Progress;
@@ -66,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (median, p99) = measure::instance(component)?;
     figures.add("fresh instance + call + drop, median", "µs", Some(18.0), [median]);
     figures.add("fresh instance + call + drop, 99 %", "µs", None, [p99]);
-    table::report("path", &figures.0)
+    table::report("path", &figures)
 }
 
 fn start(stage: &Stage, binary: PathBuf, cache: &Path, component: &Path) -> Result<Daemon> {
@@ -104,29 +105,12 @@ fn start(stage: &Stage, binary: PathBuf, cache: &Path, component: &Path) -> Resu
     Ok(daemon)
 }
 
-#[derive(Default)]
-struct Figures(Vec<Figure>);
-
-impl Figures {
-    fn add(&mut self, what: impl Into<String>, unit: &'static str, goal: Option<f64>, values: impl Into<Vec<f64>>) {
-        self.0.extend(Figure::of(what, unit, goal, values.into()));
-    }
-}
-
 struct Bench<'a> {
     options: &'a Options,
     progress: &'a Progress,
     counter: Counter,
     daemon: &'a Daemon,
     stage: &'a Stage,
-}
-
-/// What one round came to.
-struct Round {
-    ours: Times,
-    twin: Times,
-    making: Requests,
-    taking: Requests,
 }
 
 impl Bench<'_> {
@@ -166,7 +150,7 @@ impl Bench<'_> {
         if let Some(figures) = standing {
             self.standing(count, figures)?;
         }
-        let gone = measure::gone(&hub)?;
+        let gone = measure::gone(&hub, count)?;
         let taking = self.settle()?;
         let twin = measure::twin(&self.stage.remote.client(), count)?;
         Ok(Round {
@@ -249,63 +233,4 @@ impl Bench<'_> {
             );
         }
     }
-}
-
-fn report_rounds(count: usize, rounds: &[Round], figures: &mut Figures) {
-    let each = |value: fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
-    let per_provision = |value: fn(&Round) -> usize| {
-        let one = |round: &Round| value(round) as f64 / count as f64;
-        rounds.iter().map(one).collect::<Vec<_>>()
-    };
-    let whose = format!("{count} provision{}", if count == 1 { "" } else { "s" });
-    figures.add(
-        format!("{whose}: creation to Ready"),
-        "s",
-        None,
-        each(|round| round.ours.made),
-    );
-    figures.add(
-        "  the same objects: kubectl apply --server-side --wait",
-        "s",
-        None,
-        each(|round| round.twin.made),
-    );
-    figures.add("  ratio", "×", None, each(|round| round.ours.made / round.twin.made));
-    figures.add(
-        format!("{whose}: deletion to gone"),
-        "s",
-        None,
-        each(|round| round.ours.gone),
-    );
-    figures.add(
-        "  the same objects: kubectl delete --wait",
-        "s",
-        None,
-        each(|round| round.twin.gone),
-    );
-    figures.add("  ratio", "×", None, each(|round| round.ours.gone / round.twin.gone));
-    figures.add(
-        format!("{whose}: requests to the hub, making, each"),
-        "",
-        None,
-        per_provision(|r| r.making.hub),
-    );
-    figures.add(
-        format!("{whose}: requests to the remote, making, each"),
-        "",
-        None,
-        per_provision(|r| r.making.remote),
-    );
-    figures.add(
-        format!("{whose}: requests to the hub, taking away, each"),
-        "",
-        None,
-        per_provision(|r| r.taking.hub),
-    );
-    figures.add(
-        format!("{whose}: requests to the remote, taking away, each"),
-        "",
-        None,
-        per_provision(|r| r.taking.remote),
-    );
 }

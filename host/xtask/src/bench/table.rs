@@ -11,7 +11,7 @@ use crate::workspace;
 
 /// One thing that was measured, perhaps several times.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure {
+struct Figure {
     what: String,
     unit: &'static str,
     /// What it should not exceed.
@@ -25,12 +25,7 @@ pub(super) struct Figure {
 
 impl Figure {
     /// Of nothing there is no figure.
-    pub(super) fn of(
-        what: impl Into<String>,
-        unit: &'static str,
-        goal: Option<f64>,
-        mut values: Vec<f64>,
-    ) -> Option<Self> {
+    fn of(what: impl Into<String>, unit: &'static str, goal: Option<f64>, mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         Some(Self {
             what: what.into(),
@@ -70,6 +65,23 @@ impl Figure {
     }
 }
 
+/// All that was measured, in the order in which it is shown.
+#[derive(Default)]
+pub(super) struct Figures(Vec<Figure>);
+
+impl Figures {
+    /// Adds what was measured in one or more rounds, with what it should not exceed.
+    pub(super) fn add(
+        &mut self,
+        what: impl Into<String>,
+        unit: &'static str,
+        goal: Option<f64>,
+        values: impl Into<Vec<f64>>,
+    ) {
+        self.0.extend(Figure::of(what, unit, goal, values.into()));
+    }
+}
+
 fn median(sorted: &[f64]) -> Option<f64> {
     let upper = sorted.get(sorted.len() / 2)?;
     let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;
@@ -85,7 +97,7 @@ fn number(value: f64) -> String {
 }
 
 /// Prints the table and writes the same as JSON to `target/bench/NAME.json`.
-pub(super) fn report(name: &str, figures: &[Figure]) -> Result<()> {
+pub(super) fn report(name: &str, Figures(figures): &Figures) -> Result<()> {
     let head = ["what", "goal", "figure", "spread", ""].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(head).chain(figures.iter().map(Figure::row)).collect();
     let mut widths = [0; 5];

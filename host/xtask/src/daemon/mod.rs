@@ -3,12 +3,11 @@
 //! [`install`] once per hub, then [`Daemon::start`] as often as wanted. A daemon ends with its value, and with this process
 //! however that ends; its directory (kubeconfig and log) goes at the same time.
 
+mod http;
 mod install;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -27,8 +26,6 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Its own grace is 20 s by default; the rest is for giving up the Lease on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// A server on loopback that says nothing for this long does not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// A port is free when it is chosen and may be taken a moment later by somebody else: then another is chosen.
 const ATTEMPTS: usize = 3;
 
@@ -116,7 +113,7 @@ impl Daemon {
             directory,
         };
         started.wait_until("is ready", |daemon| {
-            daemon.get("/readyz").is_ok_and(|(status, _)| status == 200)
+            http::get(daemon.port, "/readyz").is_ok_and(|(status, _)| status == 200)
         })?;
         Ok(started)
     }
@@ -145,7 +142,7 @@ impl Daemon {
     /// # Errors
     /// If it does not answer.
     pub fn metrics(&self) -> Result<String> {
-        let (status, body) = self.get("/metrics")?;
+        let (status, body) = http::get(self.port, "/metrics")?;
         anyhow::ensure!(status == 200, "reading the daemon's metrics: status {status}");
         Ok(body)
     }
@@ -253,22 +250,6 @@ impl Daemon {
             std::thread::sleep(ASK_AGAIN_AFTER);
         }
         Ok(())
-    }
-
-    fn get(&self, path: &str) -> Result<(u16, String)> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE).context("calling the daemon")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        // HTTP/1.0: the server closes, and nothing is chunked.
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
-        let mut answer = String::new();
-        stream
-            .read_to_string(&mut answer)
-            .context("reading the daemon's answer")?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("reading the daemon's answer")?;
-        let status = head.split_whitespace().nth(1).context("reading the status line")?;
-        Ok((status.parse().context("reading the status line")?, body.to_owned()))
     }
 }
 
