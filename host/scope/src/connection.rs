@@ -16,7 +16,7 @@ use crate::breaker::Breaker;
 use crate::discovery::Discovery;
 use crate::fence::{FenceLayer, WriteFence};
 use crate::gate::GatedConnector;
-use crate::kubeconfig::{Credential, RemoteEndpoint};
+use crate::kubeconfig::{Credential, Policy, RemoteEndpoint};
 
 /// How long a TCP and TLS handshake may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -123,14 +123,22 @@ pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Conn
             config.auth_info.client_key_data = Some(encode(key).into());
         }
     }
-    connect_config(config, fence)
+    connect_by(config, Some(endpoint.policy), fence)
 }
 
-/// A connection by a kube configuration: for the hub, whose configuration is the daemon's own.
+/// A connection by a kube configuration: for the hub, whose configuration is the daemon's own, so that no address is judged.
 ///
 /// # Errors
 /// [`ConnectionError`]; nothing was sent.
-pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
+pub fn connect_config(config: Config, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
+    connect_by(config, None, fence)
+}
+
+fn connect_by(
+    mut config: Config,
+    policy: Option<Policy>,
+    fence: &WriteFence,
+) -> Result<Arc<Connection>, ConnectionError> {
     // kube's own retry sends a create again whose answer was lost, and sleeps as long as a server asks: see `wire`.
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -142,13 +150,13 @@ pub fn connect_config(mut config: Config, fence: &WriteFence) -> Result<Arc<Conn
         .trim_matches(['[', ']'])
         .to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
-    let client = client(&config, fence).map_err(|error| ConnectionError::Credential(Box::new(error)))?;
+    let client = client(&config, policy, fence).map_err(|error| ConnectionError::Credential(Box::new(error)))?;
     Ok(Connection::new(client, host, port))
 }
 
 /// As kube puts its client together, with the fence around it and the gate beneath TLS.
-fn client(config: &Config, fence: &WriteFence) -> Result<Client, kube::Error> {
-    let https = config.rustls_https_connector_with_connector(GatedConnector::new(fence.clone()))?;
+fn client(config: &Config, policy: Option<Policy>, fence: &WriteFence) -> Result<Client, kube::Error> {
+    let https = config.rustls_https_connector_with_connector(GatedConnector::new(fence.clone(), policy))?;
     let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -171,4 +179,33 @@ fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
         .filter_map(Result::ok)
         .map(|der| der.to_vec())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Ask, NoAnswer};
+
+    #[tokio::test]
+    async fn a_name_is_judged_by_what_it_leads_to_and_no_socket_is_opened() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // As if the name had been an innocent one when the kubeconfig was read.
+        let endpoint = RemoteEndpoint {
+            server: format!("https://localhost:{port}").parse().unwrap(),
+            certificate_authority: None,
+            tls_server_name: None,
+            credential: Credential::Token("abc".into()),
+            namespace: None,
+            policy: Policy::default(),
+        };
+        let connection = connect(&endpoint, &WriteFence::open()).unwrap();
+        match connection.read(Ask::get("/version".into())).await {
+            Err(NoAnswer::Refused(error)) => assert_eq!(error.reason(), "KubeconfigAddressForbidden"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
 }

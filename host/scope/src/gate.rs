@@ -15,11 +15,16 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use tower::Service;
 
 use crate::fence::{Fenced, WriteFence};
+use crate::kubeconfig::Policy;
+use crate::resolve::JudgingResolver;
+
+/// What opens the sockets.
+type Inner = HttpConnector<JudgingResolver>;
 
 /// Opens sockets that ask the fence.
 #[derive(Clone)]
 pub(crate) struct GatedConnector {
-    inner: HttpConnector,
+    inner: Inner,
     fence: WriteFence,
 }
 
@@ -30,8 +35,9 @@ pub(crate) struct Gated<T> {
 }
 
 impl GatedConnector {
-    pub(crate) fn new(fence: WriteFence) -> Self {
-        let mut inner = HttpConnector::new();
+    /// Without a policy no address is judged.
+    pub(crate) fn new(fence: WriteFence, policy: Option<Policy>) -> Self {
+        let mut inner = HttpConnector::new_with_resolver(JudgingResolver::new(policy));
         // The scheme is judged by who adds TLS.
         inner.enforce_http(false);
         Self { inner, fence }
@@ -39,8 +45,8 @@ impl GatedConnector {
 }
 
 impl Service<Uri> for GatedConnector {
-    type Response = Gated<<HttpConnector as Service<Uri>>::Response>;
-    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Response = Gated<<Inner as Service<Uri>>::Response>;
+    type Error = <Inner as Service<Uri>>::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {

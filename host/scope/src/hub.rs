@@ -18,9 +18,9 @@ use crate::answers::{Asked, Verdict};
 use crate::claims::ClaimStore;
 use crate::connection::{Connection, Identity, connect, connect_config};
 use crate::fence::WriteFence;
-use crate::kubeconfig::{self, Policy};
+use crate::kubeconfig::{self, KubeconfigError, Policy};
 use crate::records::timed;
-use crate::wire::Ask;
+use crate::wire::{Ask, NoAnswer};
 
 /// Life of a ServiceAccount's token for steps on the hub; the shortest the API gives.
 const TOKEN_SECONDS: i64 = 600;
@@ -116,13 +116,18 @@ impl Hub {
     pub async fn look(&self, remote: &RemoteCluster) -> Result<(Arc<Connection>, Sight), Setback> {
         let known = self.connection_to(remote).await?;
         let connection = known.connection;
-        let unreachable = |error: CallError| match error {
-            CallError::Denied(message) => Setback::new(
+        let unreachable = |error: Unseen| match error {
+            Unseen::Refused(error) => Setback::new(
+                Class::UserFix,
+                error.reason(),
+                format!("remote {}: {error}", name_of(remote)),
+            ),
+            Unseen::Call(CallError::Denied(message)) => Setback::new(
                 Class::UserFix,
                 "CredentialRefused",
                 format!("remote {}: {message}", name_of(remote)),
             ),
-            error => Setback::new(
+            Unseen::Call(error) => Setback::new(
                 Class::Retry,
                 "RemoteUnreachable",
                 format!(
@@ -313,27 +318,54 @@ fn name_of(remote: &RemoteCluster) -> String {
     remote.metadata.name.clone().unwrap_or_default()
 }
 
-async fn read(connection: &Connection, path: &str) -> Result<Value, CallError> {
+/// Why a cluster could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unseen {
+    /// Its address is none that a remote has.
+    #[error(transparent)]
+    Refused(KubeconfigError),
+    /// It did not answer, or not well.
+    #[error(transparent)]
+    Call(CallError),
+}
+
+impl From<Unseen> for CallError {
+    fn from(unseen: Unseen) -> Self {
+        match unseen {
+            Unseen::Refused(error) => CallError::Denied(error.to_string()),
+            Unseen::Call(error) => error,
+        }
+    }
+}
+
+async fn read(connection: &Connection, path: &str) -> Result<Value, Unseen> {
     let answer = connection
         .read(Ask::get(path.to_owned()))
         .await
-        .map_err(crate::wire::NoAnswer::into_call_error)?;
+        .map_err(|none| match none {
+            NoAnswer::Refused(error) => Unseen::Refused(error),
+            none => Unseen::Call(none.into_call_error()),
+        })?;
     match answer.verdict(Asked::Read) {
         Verdict::Good => Ok(answer.body),
-        Verdict::Bad(error) => Err(error),
-        Verdict::Forbidden(message) => Err(CallError::Denied(message)),
+        Verdict::Bad(error) => Err(Unseen::Call(error)),
+        Verdict::Forbidden(message) => Err(Unseen::Call(CallError::Denied(message))),
     }
 }
 
 /// UID of `kube-system`: the same cluster under any name.
-pub(crate) async fn identity_of(connection: &Connection) -> Result<String, CallError> {
+pub(crate) async fn identity_of(connection: &Connection) -> Result<String, Unseen> {
     let namespace = read(connection, "/api/v1/namespaces/kube-system").await?;
     chandlery_core::object::uid(&namespace)
         .map(|uid| uid.to_string())
-        .ok_or_else(|| CallError::Unavailable("the namespace kube-system has no UID: this is no Kubernetes API".into()))
+        .ok_or_else(|| {
+            Unseen::Call(CallError::Unavailable(
+                "the namespace kube-system has no UID: this is no Kubernetes API".into(),
+            ))
+        })
 }
 
-pub(crate) async fn version_of(connection: &Connection) -> Result<Identity, CallError> {
+pub(crate) async fn version_of(connection: &Connection) -> Result<Identity, Unseen> {
     let version = read(connection, "/version").await?;
     let text = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
     let plain: String = text
@@ -343,9 +375,9 @@ pub(crate) async fn version_of(connection: &Connection) -> Result<Identity, Call
         .take(32)
         .collect();
     if plain.is_empty() {
-        Err(CallError::Unavailable(
+        Err(Unseen::Call(CallError::Unavailable(
             "it does not tell its version: this is no Kubernetes API".into(),
-        ))
+        )))
     } else {
         Ok(Identity { version: plain })
     }

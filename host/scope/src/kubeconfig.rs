@@ -31,6 +31,8 @@ pub struct RemoteEndpoint {
     pub credential: Credential,
     /// Namespace of the context, if it names one.
     pub namespace: Option<String>,
+    /// By what it was judged; the addresses its name leads to are judged by the same when a socket is opened.
+    pub policy: Policy,
 }
 
 /// How to be let in.
@@ -58,7 +60,7 @@ impl std::fmt::Debug for RemoteEndpoint {
 }
 
 /// What the operator allows beyond the default.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Accept loopback addresses: for tests and single-machine set-ups.
     pub allow_loopback: bool,
@@ -138,6 +140,7 @@ pub fn parse(bytes: &[u8], context: Option<&str>, policy: Policy) -> Result<Remo
         tls_server_name,
         credential: judge_user(user, &user_name)?,
         namespace: context.namespace.filter(|n| !n.is_empty()),
+        policy,
     })
 }
 

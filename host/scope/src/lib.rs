@@ -20,6 +20,7 @@ mod hub;
 pub mod kubeconfig;
 mod records;
 mod remotes;
+mod resolve;
 mod scope;
 mod undo;
 mod watches;

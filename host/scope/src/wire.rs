@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::answers::Answer;
 use crate::connection::Connection;
 use crate::fence::Fenced;
+use crate::kubeconfig::KubeconfigError;
 
 /// Largest answer that is taken in: a page of 500 large objects. A hostile server could send for ever.
 const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
@@ -81,6 +82,8 @@ pub(crate) enum NoAnswer {
     Fenced,
     /// The request is none: nothing was sent.
     NotSent(String),
+    /// The server's name leads to an address that no remote has: nothing was sent.
+    Refused(KubeconfigError),
     /// The connection failed or the time passed: whether the server acted is not known.
     Lost(String),
 }
@@ -90,6 +93,7 @@ impl NoAnswer {
         match self {
             NoAnswer::Fenced => CallError::Fenced,
             NoAnswer::NotSent(why) => CallError::Other(why),
+            NoAnswer::Refused(error) => CallError::Denied(error.to_string()),
             NoAnswer::Lost(why) => CallError::Unavailable(why),
         }
     }
@@ -183,17 +187,26 @@ impl Connection {
 fn lost(error: kube::Error) -> NoAnswer {
     if is_fenced(&error) {
         NoAnswer::Fenced
+    } else if let Some(refusal) = cause::<KubeconfigError>(&error) {
+        NoAnswer::Refused(refusal.clone())
     } else {
         NoAnswer::Lost(format!("the cluster cannot be reached: {}", chain(&error)))
     }
 }
 
-/// Whether the fence around the client, or the gate beneath TLS, refused. An I/O error does not name what it wraps as its
-/// source, and may wrap another.
+/// Whether the fence around the client, or the gate beneath TLS, refused.
 pub(crate) fn is_fenced(error: &(dyn std::error::Error + 'static)) -> bool {
+    cause::<Fenced>(error).is_some()
+}
+
+/// The error of this type among the causes of another. An I/O error does not name what it wraps as its source, and may wrap
+/// another.
+fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     let inner = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static));
-    error.is::<Fenced>() || inner.or_else(|| error.source()).is_some_and(is_fenced)
+    error
+        .downcast_ref()
+        .or_else(|| inner.or_else(|| error.source()).and_then(cause))
 }
 
 /// The causes of an error from the inside, the innermost only: the outer ones say where, not what.

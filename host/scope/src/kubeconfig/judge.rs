@@ -105,6 +105,10 @@ pub fn judge_address(address: IpAddr, policy: Policy) -> Result<(), KubeconfigEr
             "a loopback address"
         }
         IpAddr::V4(four) if four.is_link_local() => "a link-local address (cloud metadata lives there)",
+        // Where two clouds keep theirs.
+        IpAddr::V4(four) if matches!(four.octets(), [100, 100, 100, 200] | [168, 63, 129, 16]) => {
+            "a cloud metadata address"
+        }
         IpAddr::V4(four) if four.is_broadcast() => "the broadcast address",
         IpAddr::V6(six) if six.segments().first().is_some_and(|s| s & 0xffc0 == 0xfe80) => "a link-local address",
         IpAddr::V6(six) if six.octets().starts_with(&[0xfd, 0x00, 0x0e, 0xc2]) => "a cloud metadata address",
