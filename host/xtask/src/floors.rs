@@ -13,6 +13,7 @@ use crate::workspace;
 /// Which floor each crate of the workspace is on.
 const FLOORS: &[(&str, u8)] = &[
     ("chandlery-core", 1),
+    ("chandlery-merge", 1),
     ("chandlery-api", 2),
     ("chandlery-artifact", 2),
     ("chandlery-bindings", 2),
@@ -65,6 +66,10 @@ const RESERVED: &[(Family, &[&str])] = &[
 const UNREACHABLE: &[(&str, &[Family])] = &[
     (
         "chandlery-core",
+        &[Family::Tokio, Family::Hyper, Family::Kube, Family::Wasmtime],
+    ),
+    (
+        "chandlery-merge",
         &[Family::Tokio, Family::Hyper, Family::Kube, Family::Wasmtime],
     ),
     ("chandlery-api", &[Family::Wasmtime]),
