@@ -46,7 +46,10 @@ pub(crate) fn yaml(objects: &[serde_json::Value]) -> Result<String, Failure> {
 
 /// Begins to tell, on standard error.
 pub(crate) fn start_log(filter: &str, json: bool) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("--log {filter}: {error}"))?;
+    // kube warns with the whole of an answer that it cannot read: whatever a server sends, 32 MiB of it. What is said first
+    // gives way to the filter.
+    let filter = EnvFilter::try_new(format!("kube_client=error,{filter}"))
+        .map_err(|error| format!("--log {filter}: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

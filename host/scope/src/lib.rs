@@ -6,6 +6,7 @@
 //! the ledgers, [`Watches`] tells when what a step named has changed. Knows kube, and no WebAssembly.
 
 mod answers;
+mod bounds;
 mod breaker;
 mod change;
 pub mod claims;

@@ -1,7 +1,8 @@
 //! Tells when what a step named has changed: metadata-only watches, shared per connection, kind and namespace.
 //!
 //! No wake-up is lost: a step says which version of an object its call last saw, and a watch that already knows a newer one
-//! fires at once. A watch that nobody waits for any more is dropped.
+//! fires at once. A watch that nobody waits for any more is dropped. A server that sends more than there is room for is no
+//! longer listened to: who waits comes back after the delay that each step has anyway.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +16,14 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use tokio::sync::mpsc;
 
+use crate::bounds::{TooMuch, bounded};
 use crate::connection::Connection;
+use crate::wire::cause;
+
+/// Objects of a kind in a namespace whose versions are kept; with more, all of them are forgotten and none is watched.
+const MOST_OBJECTS: usize = 20_000;
+/// Longest name of an object in bytes, as Kubernetes has it.
+const LONGEST_NAME: usize = 253;
 
 /// Who is to be woken.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,6 +53,10 @@ struct Shared {
     newest: u64,
     /// Whether the first list is complete.
     synced: bool,
+    /// The server sent too much: it is not listened to any more while anybody waits here.
+    deaf: bool,
+    /// Objects told of since the first list began, each as often as it was told.
+    listed: usize,
     waiting: HashMap<Subscriber, HashMap<String, Option<u64>>>,
     task: tokio::task::AbortHandle,
 }
@@ -77,9 +89,9 @@ impl Watches {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of watches that are open.
+    /// Number of watches that are open; one that is not listened to any more is none.
     pub fn open(&self) -> usize {
-        self.lock().len()
+        self.lock().values().filter(|shared| !shared.deaf).count()
     }
 
     /// Has `subscriber` woken when one of these changes from the version it was seen at; replaces what it waited for.
@@ -108,15 +120,18 @@ impl Watches {
         for (place, names, served) in ready {
             let shared = places.entry(place.clone()).or_insert_with(|| {
                 let resource = served.api_resource();
+                let client = bounded(connection.client());
                 let api: Api<PartialObjectMeta<DynamicObject>> = match &place.namespace {
-                    Some(namespace) => Api::namespaced_with(connection.client().clone(), namespace, &resource),
-                    None => Api::all_with(connection.client().clone(), &resource),
+                    Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+                    None => Api::all_with(client, &resource),
                 };
                 let task = tokio::spawn(run(Arc::downgrade(self), place.clone(), api)).abort_handle();
                 Shared {
                     known: HashMap::new(),
                     newest: 0,
                     synced: false,
+                    deaf: false,
+                    listed: 0,
                     waiting: HashMap::new(),
                     task,
                 }
@@ -151,10 +166,19 @@ impl Watches {
         }
     }
 
+    /// Stops listening to one watch, and keeps its place so that it is not opened anew by each pass.
+    fn turn_deaf(&self, place: &Place, why: &str) {
+        if let Some(shared) = self.lock().get_mut(place) {
+            shared.turn_deaf(place, why);
+        }
+    }
+
     /// Takes an event of one watch in, and wakes those it concerns.
     fn take_in(&self, place: &Place, event: Event<PartialObjectMeta<DynamicObject>>) {
         let mut places = self.lock();
-        let Some(shared) = places.get_mut(place) else { return };
+        let Some(shared) = places.get_mut(place).filter(|shared| !shared.deaf) else {
+            return;
+        };
         let of = |object: &PartialObjectMeta<DynamicObject>| {
             (
                 object.metadata.name.clone().unwrap_or_default(),
@@ -164,13 +188,14 @@ impl Watches {
         let changed = match event {
             Event::Init => {
                 shared.known.clear();
+                shared.listed = 0;
                 shared.synced = false;
                 return;
             }
             Event::InitApply(object) => {
                 let (name, version) = of(&object);
-                shared.newest = shared.newest.max(version);
-                shared.known.insert(name, version);
+                shared.listed += 1;
+                shared.keep(place, name, version);
                 return;
             }
             Event::InitDone => {
@@ -179,8 +204,7 @@ impl Watches {
             }
             Event::Apply(object) => {
                 let (name, version) = of(&object);
-                shared.newest = shared.newest.max(version);
-                shared.known.insert(name.clone(), version);
+                shared.keep(place, name.clone(), version);
                 Some(name)
             }
             Event::Delete(object) => {
@@ -210,6 +234,27 @@ impl Watches {
 }
 
 impl Shared {
+    /// Keeps the version of an object, as far as there is room.
+    fn keep(&mut self, place: &Place, name: String, version: u64) {
+        self.newest = self.newest.max(version);
+        if name.len() > LONGEST_NAME {
+            return self.turn_deaf(place, "an object's name is longer than Kubernetes has them");
+        }
+        self.known.insert(name, version);
+        if self.known.len() > MOST_OBJECTS || self.listed > MOST_OBJECTS {
+            self.turn_deaf(place, "there are more than 20000 objects");
+        }
+    }
+
+    fn turn_deaf(&mut self, place: &Place, why: &str) {
+        let namespace = place.namespace.as_deref().unwrap_or_default();
+        tracing::warn!(kind = %place.gvk, namespace, why, "not watched; steps come back after their delay");
+        self.deaf = true;
+        self.known = HashMap::new();
+        self.synced = false;
+        self.task.abort();
+    }
+
     /// Whether the object is another than the one that was seen.
     fn has_moved_on(&self, name: &str, seen: Option<u64>) -> bool {
         match (self.known.get(name), seen) {
@@ -246,6 +291,9 @@ async fn run(watches: Weak<Watches>, place: Place, api: Api<PartialObjectMeta<Dy
                 Some(code @ 403..=405) => {
                     tracing::debug!(kind = %place.gvk, code, "cannot be watched");
                     return watches.give_up(&place, false);
+                }
+                _ if let Some(too_much) = cause::<TooMuch>(&error) => {
+                    return watches.turn_deaf(&place, &too_much.to_string());
                 }
                 _ => tracing::debug!(kind = %place.gvk, %error, "a watch is interrupted"),
             },

@@ -201,7 +201,7 @@ pub(crate) fn is_fenced(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// The error of this type among the causes of another. An I/O error does not name what it wraps as its source, and may wrap
 /// another.
-fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
+pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     let inner = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static));
     error
