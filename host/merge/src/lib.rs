@@ -7,8 +7,10 @@
 pub mod apply;
 pub mod fields;
 pub mod managed;
+mod ownership;
 pub mod patch;
 pub mod schema;
+mod typed;
 pub mod update;
 mod value;
 

@@ -99,15 +99,18 @@ pub(crate) fn write_in_path(out: &mut String, value: &Value) {
     }
 }
 
-/// A number as Go prints it: whole floats without a fraction, very large or small ones with an exponent of two digits.
+/// A number as Go prints it: whole ones as they are, the others by [`write_float`].
 pub(crate) fn write_number(out: &mut String, number: &Number) {
     if number.is_i64() || number.is_u64() {
         let _ = write!(out, "{number}");
         return;
     }
-    let float = number.as_f64().unwrap_or(f64::NAN);
-    let magnitude = float.abs();
-    if float == 0.0 || (1e-4..1e21).contains(&magnitude) {
+    write_float(out, number.as_f64().unwrap_or(f64::NAN));
+}
+
+/// A float as Go prints it: whole floats without a fraction, those of seven digits and more with an exponent.
+pub(crate) fn write_float(out: &mut String, float: f64) {
+    if float == 0.0 || (1e-4..1e6).contains(&float.abs()) {
         let _ = write!(out, "{float}");
         return;
     }
@@ -178,6 +181,8 @@ mod tests {
         };
         assert_eq!(printed(json!(80.0)), "80");
         assert_eq!(printed(json!(1e21)), "1e+21");
+        assert_eq!(printed(json!(1_234_567.0)), "1.234567e+06");
+        assert_eq!(printed(json!(1_234_567)), "1234567");
         assert_eq!(printed(json!(0.00001)), "1e-05");
         assert_eq!(printed(json!(1.5)), "1.5");
         assert_eq!(printed(json!("a\"\u{1}")), "\"a\\\"\\x01\"");

@@ -17,8 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use smol_str::SmolStr;
 
+pub(crate) use nodes::{DEDUCED, List, Map, Node, NodeId, Types};
 pub use nodes::{JsonKind, ListKind, PatchStrategy, Scalar};
-pub(crate) use nodes::{List, Map, Node, NodeId, Types};
 pub use openapi::SchemaError;
 pub use unknown::UnknownField;
 
@@ -29,15 +29,15 @@ pub struct Schema {
     pub(crate) root: NodeId,
 }
 
-static DEDUCED: LazyLock<Arc<Types>> = LazyLock::new(|| Arc::new(Types::with_common()));
+static COMMON: LazyLock<Arc<Types>> = LazyLock::new(|| Arc::new(Types::with_common()));
 
 impl Schema {
     /// The structure of objects of which nothing is known: maps are granular, lists are one value.
     #[must_use]
     pub fn deduced() -> Self {
         Self {
-            types: Arc::clone(&DEDUCED),
-            root: nodes::DEDUCED,
+            types: Arc::clone(&COMMON),
+            root: DEDUCED,
         }
     }
 
