@@ -56,8 +56,9 @@ pub(crate) fn take_fields(
     worker: Option<&Entry>,
     force: bool,
 ) -> Result<Comparison, Vec<Taken>> {
-    let compare = |schema: &Schema| typed::compare(&schema.types, schema.root, live, new).without(reset);
-    let own = compare(versions.own.1);
+    let compare = |schema: &Schema| typed::compare(&schema.types, schema.root, live, new);
+    // An endpoint knows what it resets at its own version only.
+    let own = compare(versions.own.1).without(reset);
     let mut others: Vec<(&str, Comparison)> = Vec::new();
     let is_worker = |entry: &Entry| worker.is_some_and(|worker| worker.is_same_manager(entry));
 

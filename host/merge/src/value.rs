@@ -109,7 +109,7 @@ pub(crate) fn write_number(out: &mut String, number: &Number) {
 }
 
 /// A float as Go prints it: whole floats without a fraction, those of seven digits and more with an exponent.
-pub(crate) fn write_float(out: &mut String, float: f64) {
+fn write_float(out: &mut String, float: f64) {
     if float == 0.0 || (1e-4..1e6).contains(&float.abs()) {
         let _ = write!(out, "{float}");
         return;
@@ -125,6 +125,41 @@ pub(crate) fn write_float(out: &mut String, float: f64) {
         }
         None => out.push_str(&scientific),
     }
+}
+
+/// Appends a value as Go prints it plainly: `map[a:1 b:[x y]]`.
+pub(crate) fn write_plain(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => write_number(out, number),
+        Value::String(text) => out.push_str(text),
+        Value::Array(items) => {
+            out.push('[');
+            for (position, item) in items.iter().enumerate() {
+                if position > 0 {
+                    out.push(' ');
+                }
+                write_plain(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => write_plain_map(out, object),
+    }
+}
+
+/// [`write_plain`] of an object.
+pub(crate) fn write_plain_map(out: &mut String, object: &Map<String, Value>) {
+    out.push_str("map[");
+    for (position, (name, value)) in object.iter().enumerate() {
+        if position > 0 {
+            out.push(' ');
+        }
+        out.push_str(name);
+        out.push(':');
+        write_plain(out, value);
+    }
+    out.push(']');
 }
 
 /// A text in quotes as Go quotes it.

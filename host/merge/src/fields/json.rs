@@ -171,7 +171,7 @@ fn write_step(element: &PathElement, out: &mut String) {
 
 /// A text as JSON; a server writes some characters of HTML as escapes.
 fn write_text(out: &mut String, text: &str) {
-    let plain = |byte: u8| byte >= 0x20 && byte < 0x80 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
+    let plain = |byte: u8| (0x20..0x80).contains(&byte) && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
     if text.bytes().all(plain) {
         out.push('"');
         out.push_str(text);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-pub(crate) use nodes::{DEDUCED, List, Map, Node, NodeId, Types};
+pub(crate) use nodes::{DEDUCED, List, Map, Node, NodeId, Property, Types};
 pub use nodes::{JsonKind, ListKind, PatchStrategy, Scalar};
 pub use openapi::SchemaError;
 pub use unknown::UnknownField;

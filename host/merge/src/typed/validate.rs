@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Mismatch, Shape, deduce, item_element, shape};
 use crate::fields::PathElement;
 use crate::schema::{List, Map, NodeId, Scalar, Types};
-use crate::value::write_float;
+use crate::value::{quoted, write_number, write_plain};
 
 /// The way to a value, on the stack, so that a valid one costs no allocation.
 #[derive(Clone, Copy)]
@@ -133,12 +133,13 @@ impl Walk<'_> {
     }
 }
 
-/// The type a value has after a Go server read it from an apply request, where every number is a float.
+/// The type a value has in a Go server.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
@@ -153,37 +154,6 @@ fn go_pointer(value: &Value) -> String {
     out
 }
 
-fn write_plain(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(number) => write_float(out, number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => out.push_str(text),
-        Value::Array(items) => {
-            out.push('[');
-            for (position, item) in items.iter().enumerate() {
-                if position > 0 {
-                    out.push(' ');
-                }
-                write_plain(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(object) => {
-            out.push_str("map[");
-            for (position, (name, value)) in object.iter().enumerate() {
-                if position > 0 {
-                    out.push(' ');
-                }
-                out.push_str(name);
-                out.push(':');
-                write_plain(out, value);
-            }
-            out.push(']');
-        }
-    }
-}
-
 /// A value as Go source.
 fn go_syntax(value: &Value) -> String {
     match value {
@@ -191,10 +161,10 @@ fn go_syntax(value: &Value) -> String {
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => {
             let mut out = String::new();
-            write_float(&mut out, number.as_f64().unwrap_or(f64::NAN));
+            write_number(&mut out, number);
             out
         }
-        Value::String(text) => crate::value::quoted(text),
+        Value::String(text) => quoted(text),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(go_syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
@@ -202,7 +172,7 @@ fn go_syntax(value: &Value) -> String {
         Value::Object(object) => {
             let entries: Vec<_> = object
                 .iter()
-                .map(|(name, value)| format!("{}:{}", crate::value::quoted(name), go_syntax(value)))
+                .map(|(name, value)| format!("{}:{}", quoted(name), go_syntax(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
