@@ -2,8 +2,14 @@
 
 use std::time::Duration;
 
+use chandlery_core::ObjectRef;
 use chandlery_core::cluster::{CallError, Problem};
 use serde_json::Value;
+
+/// Causes of one answer that are told of. A hostile server could send as many as fit into an answer.
+const MOST_CAUSES: usize = 100;
+/// Characters of a field's name that are told of.
+const LONGEST_FIELD: usize = 300;
 
 /// An answer of an API server.
 #[derive(Debug, Clone)]
@@ -53,6 +59,32 @@ impl Answer {
         }
     }
 
+    /// Whether the body is the object that was asked for, whole or its metadata.
+    pub(crate) fn is_of(&self, target: &ObjectRef) -> bool {
+        let text = |pointer: &str| self.body.pointer(pointer).and_then(Value::as_str);
+        let kind = text("/kind").unwrap_or_default();
+        (kind == target.gvk.kind || kind == "PartialObjectMetadata")
+            && text("/metadata/name") == Some(&target.name)
+            && text("/metadata/namespace") == target.namespace.as_deref()
+    }
+
+    /// The answer as an error, where it is not the object that was asked for.
+    pub(crate) fn expect(&self, target: &ObjectRef) -> Result<(), CallError> {
+        if self.is_of(target) {
+            Ok(())
+        } else {
+            Err(CallError::Unavailable(format!(
+                "the cluster answered with something that is not {target}"
+            )))
+        }
+    }
+
+    /// Whether the body tells of a failure, whatever the status says.
+    fn is_failure(&self) -> bool {
+        let text = |name: &str| self.body.get(name).and_then(Value::as_str);
+        text("kind") == Some("Status") && text("status") == Some("Failure")
+    }
+
     fn causes(&self) -> Vec<(&str, &str, &str)> {
         self.body
             .pointer("/details/causes")
@@ -60,6 +92,7 @@ impl Answer {
             .map(|causes| {
                 causes
                     .iter()
+                    .take(MOST_CAUSES)
                     .map(|cause| {
                         let text = |name: &str| cause.get(name).and_then(Value::as_str).unwrap_or_default();
                         (text("field"), text("reason"), text("message"))
@@ -81,6 +114,9 @@ impl Answer {
         let message = self.message();
         let causes = self.causes();
         Verdict::Bad(match self.status {
+            200..=299 if self.is_failure() => {
+                CallError::Unavailable(format!("the cluster calls a failure a success: {message}"))
+            }
             200..=299 => return Verdict::Good,
             401 => CallError::Denied(format!("the cluster does not accept the credential: {message}")),
             403 if causes.iter().any(|(_, reason, _)| *reason == "NamespaceTerminating") => {
@@ -133,7 +169,7 @@ fn pointer(field: &str) -> String {
             part.clear();
         }
     };
-    for c in field.chars() {
+    for c in field.chars().take(LONGEST_FIELD) {
         match c {
             '[' if !in_brackets => {
                 flush(&mut part);

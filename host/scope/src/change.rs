@@ -90,6 +90,9 @@ impl ClusterScope {
         let ask = Ask::write(Method::DELETE, admitted.served.object(&admitted.target), &options).accept(METADATA_ONLY);
         let answer = self.connection.send(ask).await.map_err(NoAnswer::into_call_error)?;
         match self.judge(admitted, "delete", &answer, Asked::Delete).await {
+            Ok(()) if !is_success(&answer.body) && !answer.is_of(&admitted.target) => Err(CallError::Unavailable(
+                format!("the cluster does not say what became of {}", admitted.target),
+            )),
             // A status answer tells of absence, an object that it still stays.
             Ok(()) if answer.body.pointer("/metadata/deletionTimestamp").is_none() => {
                 self.saw(&admitted.target, None);
@@ -113,4 +116,10 @@ impl ClusterScope {
     pub(crate) fn is_kept(object: &Value) -> bool {
         annotation(object, KEEP_ANNOTATION) == Some("true")
     }
+}
+
+/// Whether this is the status by which a server says that a deletion is done.
+fn is_success(body: &Value) -> bool {
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    text("kind") == Some("Status") && text("status") == Some("Success")
 }

@@ -114,6 +114,7 @@ impl ClusterScope {
         {
             Ok(answer) if answer.status != 409 => {
                 self.judge(&write.admitted, "create", &answer, Asked::Write).await?;
+                answer.expect(target)?;
                 self.saw(target, resource_version(&answer.body));
                 self.created_before(target, &answer.body)
             }

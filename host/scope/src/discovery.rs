@@ -12,6 +12,13 @@ use crate::answers::{Asked, Verdict};
 use crate::connection::Connection;
 use crate::wire::Ask;
 
+/// Kinds that are kept of one connection. A large cluster serves some hundreds; a hostile one as many as it is asked for.
+const MOST_KINDS: usize = 10_000;
+/// Kinds that one group is taken to have in one version.
+const MOST_OF_ONE_GROUP: usize = 1_000;
+/// Longest name of a kind or resource in bytes, as Kubernetes has it.
+const LONGEST_NAME: usize = 63;
+
 /// One kind as a cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
@@ -101,9 +108,13 @@ impl Connection {
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
+            .take(MOST_OF_ONE_GROUP)
             .filter_map(|entry| resource(&gvk.api_version, entry))
             .collect();
         let mut served = self.discovery.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if served.len() + found.len() > MOST_KINDS {
+            served.clear();
+        }
         for entry in found {
             served.insert(entry.gvk.clone(), Arc::new(entry));
         }
@@ -122,7 +133,7 @@ fn resource(api_version: &str, entry: &Value) -> Option<Served> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let (name, kind) = (text("name")?, text("kind")?);
     // Subresources have a slash; whatever else is no path segment comes from a server that means no good.
-    if !is_path_segment(name) {
+    if !is_path_segment(name) || name.len().max(kind.len()) > LONGEST_NAME {
         return None;
     }
     Some(Served {

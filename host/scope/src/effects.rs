@@ -317,6 +317,7 @@ impl ClusterScope {
             }]));
         }
         self.judge(&write.admitted, "patch", &answer, Asked::Write).await?;
+        answer.expect(target)?;
         self.saw(target, resource_version(&answer.body));
         if is_deleting(&answer.body) {
             return Err(CallError::Conflict(format!(

@@ -164,13 +164,11 @@ impl ClusterScope {
             .await
             .map_err(crate::wire::NoAnswer::into_call_error)?;
         match self.judge(admitted, "get", &answer, Asked::Read).await {
-            Ok(()) if answer.body.is_object() => {
+            Ok(()) => {
+                answer.expect(&admitted.target)?;
                 self.saw(&admitted.target, chandlery_core::object::resource_version(&answer.body));
                 Ok(Some(answer.body))
             }
-            Ok(()) => Err(CallError::Unavailable(
-                "the cluster answered with something that is no object".into(),
-            )),
             // The object's own absence; a kind that is not served has no details.
             Err(CallError::NotFound(_)) if answer.body.pointer("/details/kind").is_some() => {
                 self.saw(&admitted.target, None);

@@ -84,6 +84,8 @@ pub(crate) enum NoAnswer {
     NotSent(String),
     /// The server's name leads to an address that no remote has: nothing was sent.
     Refused(KubeconfigError),
+    /// The cluster could not be reached several times in a row and is not asked for a while: nothing was sent.
+    Resting(String),
     /// The connection failed or the time passed: whether the server acted is not known.
     Lost(String),
 }
@@ -94,7 +96,7 @@ impl NoAnswer {
             NoAnswer::Fenced => CallError::Fenced,
             NoAnswer::NotSent(why) => CallError::Other(why),
             NoAnswer::Refused(error) => CallError::Denied(error.to_string()),
-            NoAnswer::Lost(why) => CallError::Unavailable(why),
+            NoAnswer::Resting(why) | NoAnswer::Lost(why) => CallError::Unavailable(why),
         }
     }
 }
@@ -159,7 +161,7 @@ impl Connection {
         };
         let leave = self.breaker.enter(Instant::now()).map_err(|pause| {
             let seconds = pause.as_secs() + 1;
-            NoAnswer::Lost(format!(
+            NoAnswer::Resting(format!(
                 "{}:{} could not be reached several times in a row and is asked again within {seconds} s",
                 self.host(),
                 self.port()

@@ -9,6 +9,7 @@
     reason = "helpers of tests stop where an expectation fails"
 )]
 
+mod answers;
 mod server;
 mod watches;
 

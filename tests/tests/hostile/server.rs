@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use chandlery_core::cluster::Facts;
 use chandlery_scope::kubeconfig::{Policy, parse};
 use chandlery_scope::{Connection, WriteFence, connect};
 use rustls::pki_types::pem::PemObject as _;
@@ -136,6 +137,10 @@ impl Server {
         Self::start(|_, _| None)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Bytes of answers that the other side, or the sockets between, took.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
@@ -163,6 +168,17 @@ impl Server {
         });
         let endpoint = parse(kubeconfig.to_string().as_bytes(), None, Policy { allow_loopback: true }).unwrap();
         connect(&endpoint, &WriteFence::open()).unwrap()
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            name: "remote".into(),
+            identity: "an-identity".into(),
+            host: "127.0.0.1".into(),
+            port: self.port,
+            version: "1.34.4".into(),
+            path: vec!["remote".into()],
+        }
     }
 }
 
