@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use chandlery_api::Provision;
 use chandlery_core::cluster::ClusterAccess;
 use chandlery_core::ports::{self, Call, Ports};
+use chandlery_core::record::Receipt;
 use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
 use chandlery_engine::{Graph, Look, Pass};
@@ -212,10 +213,7 @@ impl ports::Plugins for ProvisionPlugins<'_> {
                     .parts
                     .plugins
                     .usable(&receipt.plugin, self.namespace, || self.host.labels_of(self.namespace))?;
-                if *registered.plugin.digest() != receipt.digest {
-                    let message = format!("Plugin {} has changed while the step was about to run", receipt.plugin);
-                    return Err(Setback::new(Class::Wait, "PluginChanged", message));
-                }
+                same_digest(registered.plugin.digest(), receipt)?;
                 let mut problems = registered.schema_problems(&request.spec);
                 if problems.is_empty() {
                     problems = runtime
@@ -252,7 +250,41 @@ impl ports::Plugins for ProvisionPlugins<'_> {
     }
 }
 
+/// That what is about to be called is what the receipt says. The Plugin may have got another digest since the receipt was
+/// stored, and would then do what nothing durable tells of.
+fn same_digest(now: &Digest, receipt: &Receipt) -> Result<(), Setback> {
+    if *now == receipt.digest {
+        return Ok(());
+    }
+    let message = format!("Plugin {} has changed while the step was about to run", receipt.plugin);
+    Err(Setback::new(Class::Wait, "PluginChanged", message))
+}
+
 /// The time, as plugins are told it.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use chandlery_core::record::Target;
+
+    use super::*;
+
+    #[test]
+    fn another_digest_than_the_receipts_is_not_called() {
+        let receipt = Receipt {
+            plugin: "objects".into(),
+            digest: Digest::of(b"old"),
+            spec: serde_json::json!({}),
+            target: Target::Hub {
+                service_account: "a".into(),
+            },
+            cluster_identity: String::new(),
+            needs: vec![],
+        };
+        assert!(same_digest(&Digest::of(b"old"), &receipt).is_ok());
+        let setback = same_digest(&Digest::of(b"new"), &receipt).unwrap_err();
+        assert_eq!((setback.class, setback.reason.as_str()), (Class::Wait, "PluginChanged"));
+    }
 }

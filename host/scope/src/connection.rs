@@ -68,6 +68,12 @@ impl Connection {
         })
     }
 
+    /// A connection to what a test answers.
+    #[cfg(test)]
+    pub(crate) fn to(client: Client) -> Arc<Self> {
+        Self::new(client, "test".into(), 443)
+    }
+
     /// Tells connections of this process apart.
     pub fn id(&self) -> u64 {
         self.id

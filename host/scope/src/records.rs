@@ -376,3 +376,68 @@ pub(crate) async fn timed_raw<T>(request: impl Future<Output = Result<T, kube::E
 pub(crate) async fn timed<T>(what: &str, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Setback> {
     timed_raw(request).await.map_err(|failed| failed.into_setback(what))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use chandlery_core::record::{Mode, Target};
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// A hub that stores what it is sent, but refuses the first change.
+    fn hub(changes: &Arc<AtomicU32>) -> Client {
+        let changes = changes.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let refused = request.method() == Method::PUT && changes.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                let body = request.into_body().collect().await?.to_bytes();
+                let (status, body) = if refused {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "reason": "", "message": ""});
+                    (503, status.to_string().into())
+                } else {
+                    (200, body)
+                };
+                let response = Response::builder().status(status).body(Body::from(body.to_vec()))?;
+                Ok::<_, BoxError>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_could_not_be_stored_is_stored_before_the_object_is_written_all_the_same() {
+        let changes = Arc::new(AtomicU32::new(0));
+        let store = RecordStore::new(hub(&changes));
+        let receipt = Receipt {
+            plugin: "p".into(),
+            digest: chandlery_core::Digest::of(b"p"),
+            spec: json!({}),
+            target: Target::Remote {
+                name: "r".into(),
+                uid: "r".parse().unwrap(),
+            },
+            cluster_identity: String::new(),
+            needs: vec![],
+        };
+        let record = Record::new("step".parse().unwrap(), receipt);
+        let ledger = store.of("team", "p", &"1".parse().unwrap()).open(record).await.unwrap();
+        let entry = Entry {
+            object: ObjectRef::new("v1", "ConfigMap", Some("default"), "c"),
+            uid: None,
+            mode: Mode::Pending,
+            wave: 0,
+        };
+        let intend = || ledger.intend("identity", vec![entry.clone()]);
+        assert!(intend().await.is_err());
+        // In memory it is entered by now, on the hub it is not.
+        intend().await.unwrap();
+        assert_eq!(changes.load(Ordering::Relaxed), 2);
+        intend().await.unwrap();
+        assert_eq!(changes.load(Ordering::Relaxed), 2, "what is stored is not stored again");
+    }
+}

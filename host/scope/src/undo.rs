@@ -260,3 +260,116 @@ pub(crate) fn names(entries: &[Entry]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use chandlery_core::cluster::Facts;
+    use chandlery_core::grant::Grant;
+    use chandlery_core::memory::MemoryLedger;
+    use chandlery_core::names::KEEP_ANNOTATION;
+    use chandlery_core::ports::Scope as _;
+    use chandlery_core::record::{Receipt, Record, Target};
+    use chandlery_core::Digest;
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::Client;
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+    use crate::connection::Connection;
+    use crate::scope::ScopeOptions;
+
+    fn kept(uid: &str, mark: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "namespace": "default", "name": "c", "uid": uid, "resourceVersion": "1",
+            "annotations": {KEEP_ANNOTATION: "true", OWNER_ANNOTATION: mark}}})
+    }
+
+    /// A cluster whose ConfigMap is another step's new one as soon as it has been looked at.
+    fn cluster(object: &Arc<Mutex<Value>>) -> Client {
+        let object = object.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let object = object.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let (status, answer) = match (head.method.as_str(), head.uri.path()) {
+                    ("GET", "/api/v1") => (
+                        200,
+                        json!({"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}),
+                    ),
+                    ("GET", _) => (
+                        200,
+                        std::mem::replace(&mut *object.lock().unwrap(), kept("2", "other/step")),
+                    ),
+                    _ => {
+                        let patch: Value = serde_json::from_slice(&body)?;
+                        let mut object = object.lock().unwrap();
+                        // As a real server takes a merge patch with a UID.
+                        if patch
+                            .pointer("/metadata/uid")
+                            .is_some_and(|uid| uid != &object["metadata"]["uid"])
+                        {
+                            (409, json!({"kind": "Status", "message": "another UID"}))
+                        } else {
+                            object["metadata"]["annotations"]
+                                .as_object_mut()
+                                .unwrap()
+                                .remove(OWNER_ANNOTATION);
+                            (200, object.clone())
+                        }
+                    }
+                };
+                let response = Response::builder()
+                    .status(status)
+                    .body(Body::from(answer.to_string().into_bytes()))?;
+                Ok::<_, BoxError>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn the_mark_is_taken_off_the_very_object_that_was_looked_at_and_off_no_other() {
+        let object = Arc::new(Mutex::new(kept("1", "uid/step")));
+        let receipt = Receipt {
+            plugin: "p".into(),
+            digest: Digest::of(b"p"),
+            spec: json!({}),
+            target: Target::Remote {
+                name: "r".into(),
+                uid: "r".parse().unwrap(),
+            },
+            cluster_identity: String::new(),
+            needs: vec![],
+        };
+        let ledger = Arc::new(MemoryLedger::new(Record::new("step".parse().unwrap(), receipt)));
+        let facts = Facts {
+            name: "remote".into(),
+            identity: "an-identity".into(),
+            host: "test".into(),
+            port: 443,
+            version: "1.34.4".into(),
+            path: vec![],
+        };
+        let options = ScopeOptions {
+            grant: Grant::everything(),
+            field_manager: "chandlery/uid/step".into(),
+            owner_mark: "uid/step".into(),
+            sealed_secrets: vec![],
+            is_hub: false,
+        };
+        let scope = ClusterScope::new(Connection::to(cluster(&object)), facts, ledger, options);
+        let entry = Entry {
+            object: ObjectRef::new("v1", "ConfigMap", Some("default"), "c"),
+            uid: Some("1".parse().unwrap()),
+            mode: Mode::Made,
+            wave: 0,
+        };
+        assert_eq!(scope.take_away(vec![entry]).await, Ok(TakenAway::Gone));
+        assert_eq!(*object.lock().unwrap(), kept("2", "other/step"));
+    }
+}

@@ -121,3 +121,40 @@ async fn a_compiler_that_fails_is_told_with_its_words_and_leaves_nothing() {
     );
     assert_eq!(std::fs::read_dir(cache.path().join("compiled")).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn a_component_that_takes_more_memory_to_compile_than_there_is_fails_and_harms_nobody() {
+    let cache = tempfile::tempdir().unwrap();
+    let bytes = component("traps");
+    let bounded = |bytes: u64| Compiler::Subprocess {
+        program: env!("CARGO_BIN_EXE_compile-component").into(),
+        arguments: vec![bytes.to_string(), "60".into()],
+    };
+    let loaded = fresh(&cache, bounded(8 << 20)).load(&Digest::of(&bytes), &bytes).await;
+    assert!(matches!(&loaded, Err(LoadError::Compile(_))), "{:?}", loaded.err());
+    let loaded = fresh(&cache, bounded(4 << 30)).load(&Digest::of(&bytes), &bytes).await;
+    assert!(loaded.is_ok(), "{:?}", loaded.err());
+}
+
+#[test]
+fn the_compiler_is_bounded_in_memory_and_processor_time_and_leaves_no_core() {
+    let scratch = tempfile::tempdir().unwrap();
+    let input = scratch.path().join("in.wasm");
+    std::fs::write(&input, component("traps")).unwrap();
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_compile-component"))
+        .args(["3000000000", "77"])
+        .args([&input, &scratch.path().join("out.cwasm")])
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let told = String::from_utf8(ended.stdout).unwrap();
+    for (bound, value) in [
+        ("Max address space", "3000000000"),
+        ("Max cpu time", "77"),
+        ("Max core file size", "0"),
+    ] {
+        let line = told.lines().find_map(|line| line.strip_prefix(bound)).unwrap();
+        let values: Vec<&str> = line.split_whitespace().take(2).collect();
+        assert_eq!(values, [value, value], "{bound}, soft and hard");
+    }
+}
