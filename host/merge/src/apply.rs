@@ -7,7 +7,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use thiserror::Error;
 
-use crate::managed::{Entry, Managed, ManagedError, Operation, Writer};
+use crate::managed::{Managed, ManagedError, Operation, Writer};
 use crate::ownership::{self, Taken, Versions, stripped, take_fields};
 use crate::schema::Schema;
 use crate::update::record;
@@ -20,8 +20,10 @@ pub struct ApplyRequest<'a> {
     pub schema: &'a Schema,
     /// The structures at other versions that are still served; managers at a version that is not are forgotten.
     pub other_versions: &'a [(&'a str, &'a Schema)],
-    /// The object as it is, or [`Schema::zero_object`] if it is not there yet.
+    /// The object as it is, or `empty` if it is not there yet.
     pub live: &'a Value,
+    /// An object of the kind before anything is put into it, as [`Schema::zero_object`] makes it.
+    pub empty: &'a Value,
     /// Its managers, if the caller keeps them decoded; else they are read from `live`.
     pub live_managed: Option<&'a Managed>,
     /// What the manager wants.
@@ -154,13 +156,11 @@ fn check_kind(request: &ApplyRequest<'_>) -> Result<(), ApplyError> {
 
 /// What is there before the first apply to an object without managers is owned by a stand-in.
 fn managed_before_apply(request: &ApplyRequest<'_>, managed: Managed) -> Managed {
-    let kind = text(request.live, "/kind");
-    let empty = request.schema.zero_object(request.writer.api_version, kind);
     let writer = Writer {
         manager: "before-first-apply",
         ..request.writer
     };
-    record(managed, versions(request), (&empty, request.live), &writer)
+    record(managed, versions(request), (request.empty, request.live), &writer)
 }
 
 pub(crate) fn versions<'a>(request: &ApplyRequest<'a>) -> Versions<'a> {
@@ -209,9 +209,19 @@ pub(crate) fn merged(
         entry.fields = entry.fields.recursive_difference(reset);
     }
     entry.time = last.as_ref().and_then(|last| last.time.clone());
+    let mut owned = stripped(&entry.fields);
+    let applied_before = last.as_ref().filter(|last| last.fields == owned);
+    if let Some(last) = applied_before {
+        // The same set, not an equal one: comparing it again costs nothing.
+        owned = last.fields.clone();
+    }
+    let is_repeated = applied_before.is_some();
     managed.put(entry.clone());
 
-    if let Some(last) = last.filter(|last| !owns_all(&entry, last)) {
+    // Where nothing that was applied last is missing now, there is nothing to remove.
+    if let Some(last) = last
+        .filter(|last| last.api_version != entry.api_version || !is_repeated && !last.fields.is_subset(&entry.fields))
+    {
         let merged = object.as_ref().unwrap_or(live);
         if let Some(pruned) = prune::pruned(merged, versions, &managed, &last) {
             object = (!value::equal(&pruned, live)).then_some(pruned);
@@ -222,11 +232,10 @@ pub(crate) fn merged(
         take_fields(&mut managed, versions, reset, (live, object), Some(&entry), force).map_err(Refused::Taken)?;
     }
 
-    let fields = stripped(&entry.fields);
-    if fields.is_empty() {
+    if owned.is_empty() {
         managed.take(&entry);
     } else {
-        entry.fields = fields;
+        entry.fields = owned;
         if object.is_some() {
             entry.time = Some(SmolStr::new(request.writer.time));
         }
@@ -240,11 +249,6 @@ pub(crate) fn merged(
         metadata.remove("managedFields");
     }
     Ok((object, managed))
-}
-
-/// Whether nothing that was applied last is missing now, so that there is nothing to remove.
-fn owns_all(now: &Entry, last: &Entry) -> bool {
-    now.api_version == last.api_version && last.fields.is_subset(&now.fields)
 }
 
 fn conflicts(taken: &[Taken]) -> ApplyError {

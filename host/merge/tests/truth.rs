@@ -3,6 +3,14 @@
 //! Each step starts from the object the server had, so that what is not of this crate (defaults, controllers, generated
 //! metadata) comes from the record and does not add up.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests stop where an expectation fails"
+)]
+
 use chandlery_merge::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use chandlery_merge::{
     ApplyError, ApplyRequest, FieldSet, Managed, Schema, TypeTable, UpdateRequest, Writer, apply, update,
@@ -124,6 +132,7 @@ fn check_apply(world: &World, context: &str, kind: &str, step: &Value, live: &Va
         schema: &schema,
         other_versions: &others,
         live,
+        empty: &schema.zero_object(version, step["body"]["kind"].as_str().unwrap()),
         live_managed: None,
         configuration: &step["body"],
         writer: Writer {

@@ -29,19 +29,26 @@ pub(super) fn pruned(merged: &Value, versions: Versions<'_>, managed: &Managed, 
     }
     // The version of `last` goes first: its structure is the one that was pruned by.
     let first = version_to_owned.remove_entry(last.api_version.as_str());
+    let there = all_named(schema, merged);
     for (version, owned) in first.into_iter().chain(version_to_owned) {
         if let Some(schema) = versions.get(version) {
-            let there = named(schema, &field_set(&schema.types, schema.root, merged));
-            let held = named(schema, &field_set(&schema.types, schema.root, &kept));
+            let there = if version == last.api_version {
+                there.clone()
+            } else {
+                all_named(schema, merged)
+            };
+            let held = all_named(schema, &kept);
             let gone = there.difference(&held.union(&named(schema, &owned)));
             kept = without(schema, merged, &gone);
         }
     }
 
-    let there = named(schema, &field_set(&schema.types, schema.root, merged));
-    let held = named(schema, &field_set(&schema.types, schema.root, &kept));
-    let gone = there.difference(&held).intersection(&had);
+    let gone = there.difference(&all_named(schema, &kept)).intersection(&had);
     Some(without(schema, merged, &gone))
+}
+
+fn all_named(schema: &Schema, object: &Value) -> FieldSet {
+    named(schema, &field_set(&schema.types, schema.root, object))
 }
 
 fn named(schema: &Schema, fields: &FieldSet) -> FieldSet {

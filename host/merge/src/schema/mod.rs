@@ -175,12 +175,13 @@ impl TypeTable {
     }
 
     fn new(types: Types, kinds: HashMap<GroupVersionKind, NodeId>) -> Self {
-        let definitions = types
-            .nodes
-            .iter()
-            .zip(0..)
-            .filter_map(|(node, id)| node.name.clone().map(|name| (name, id)))
-            .collect();
+        let mut definitions = HashMap::new();
+        for (node, id) in types.nodes.iter().zip(0..) {
+            // Variants of a definition have its name too, and come after it.
+            if let Some(name) = &node.name {
+                definitions.entry(name.clone()).or_insert(id);
+            }
+        }
         Self {
             types: Arc::new(types),
             kinds,
@@ -233,7 +234,10 @@ impl Serialize for TypeTable {
 
 impl<'de> Deserialize<'de> for TypeTable {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let recorded = Recorded::deserialize(deserializer)?;
+        let mut recorded = Recorded::deserialize(deserializer)?;
+        for map in recorded.nodes.iter_mut().filter_map(|node| node.map.as_mut()) {
+            map.index();
+        }
         Ok(Self::new(
             Types { nodes: recorded.nodes },
             recorded.kinds.into_iter().collect(),

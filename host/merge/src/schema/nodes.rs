@@ -26,11 +26,7 @@ impl Types {
                 keys: Vec::new(),
                 element: UNTYPED,
             }),
-            map: Some(Map {
-                fields: Vec::new(),
-                element: Some(element),
-                atomic,
-            }),
+            map: Some(Map::new(Vec::new(), Some(element), atomic)),
             json: JsonKind::Any,
             ..Node::default()
         };
@@ -136,15 +132,46 @@ pub(crate) struct Map {
     /// Of entries that are no fields; without it there are none.
     pub(crate) element: Option<NodeId>,
     pub(crate) atomic: bool,
+    /// The beginnings of the names of the fields, by which they are found: every walk looks up every field.
+    #[serde(skip)]
+    beginnings: Vec<u64>,
+}
+
+/// The first eight bytes of a name, ordered as the names are.
+fn beginning(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
+        *byte = of_name;
+    }
+    u64::from_be_bytes(bytes)
 }
 
 impl Map {
+    pub(crate) fn new(mut fields: Vec<Property>, element: Option<NodeId>, atomic: bool) -> Self {
+        fields.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut map = Self {
+            fields,
+            element,
+            atomic,
+            beginnings: Vec::new(),
+        };
+        map.index();
+        map
+    }
+
+    /// Has to be done after reading a map from its recorded form.
+    pub(crate) fn index(&mut self) {
+        self.beginnings = self.fields.iter().map(|field| beginning(&field.name)).collect();
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<&Property> {
-        let position = self
-            .fields
-            .binary_search_by(|field| field.name.as_str().cmp(name))
-            .ok()?;
-        self.fields.get(position)
+        let wanted = beginning(name);
+        let start = self.beginnings.partition_point(|beginning| *beginning < wanted);
+        let alike = self.beginnings.get(start..)?.iter().zip(self.fields.get(start..)?);
+        alike
+            .take_while(|(beginning, _)| **beginning == wanted)
+            .map(|(_, field)| field)
+            .find(|field| field.name == name)
     }
 
     pub(crate) fn child(&self, name: &str) -> Option<NodeId> {

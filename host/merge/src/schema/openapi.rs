@@ -289,8 +289,6 @@ impl Compiler {
         let overrides = std::mem::take(&mut self.overrides);
         for ((target, atomic), id) in overrides {
             let mut node = self.types.node(target).clone();
-            // The number of a definition is found by its name, and that must stay the plain one.
-            node.name = None;
             if let Some(map) = &mut node.map {
                 map.atomic = atomic;
             } else if let Some(list) = &mut node.list {
@@ -410,7 +408,6 @@ impl Compiler {
                 merge_key: text("x-kubernetes-patch-merge-key").map(SmolStr::new),
             });
         }
-        fields.sort_by(|one, other| one.name.cmp(&other.name));
         let element = match schema.get("additionalProperties") {
             None if preserve || fields.is_empty() => Some(DEDUCED),
             None | Some(Value::Bool(false)) => None,
@@ -422,11 +419,8 @@ impl Compiler {
                 Some(node)
             }
         };
-        Ok(Map {
-            fields,
-            element,
-            atomic: map_atomic(schema, place)?.unwrap_or(false),
-        })
+        let atomic = map_atomic(schema, place)?.unwrap_or(false);
+        Ok(Map::new(fields, element, atomic))
     }
 
     fn list(&mut self, schema: &Object<String, Value>, preserve: bool, place: &mut Place) -> Result<List, SchemaError> {

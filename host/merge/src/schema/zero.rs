@@ -23,12 +23,6 @@ impl Schema {
         object.insert("kind".into(), Value::from(kind));
         Value::Object(object)
     }
-
-    /// Adds to an object the structures that are no pointers, wherever their parent is there (`status: {}`,
-    /// `resources: {}`), and nothing else.
-    pub fn fill_structures(&self, object: &mut Value) {
-        fill(&self.types, self.root, object, 0);
-    }
 }
 
 fn is_structure(default: Option<&Value>) -> bool {
@@ -51,34 +45,4 @@ fn zero(types: &Types, id: NodeId, depth: u8) -> Value {
         }
     }
     Value::Object(object)
-}
-
-fn fill(types: &Types, id: NodeId, value: &mut Value, depth: u8) {
-    if depth >= MAX_DEPTH {
-        return;
-    }
-    let node = types.node(id);
-    match (value, &node.map, &node.list) {
-        (Value::Object(object), Some(map), _) => {
-            for field in &map.fields {
-                if is_structure(field.default.as_ref())
-                    && types.node(field.node).map.is_some()
-                    && object.get(field.name.as_str()).is_none_or(Value::is_null)
-                {
-                    object.insert(field.name.to_string(), Value::Object(Object::new()));
-                }
-            }
-            for (name, value) in object {
-                if let Some(child) = map.child(name) {
-                    fill(types, child, value, depth + 1);
-                }
-            }
-        }
-        (Value::Array(items), _, Some(list)) => {
-            for item in items {
-                fill(types, list.element, item, depth + 1);
-            }
-        }
-        _ => {}
-    }
 }

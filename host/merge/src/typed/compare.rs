@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map as Object, Value};
 
-use super::{Deduced, Positions, Shape, deduce, item_element, items, same_shape, shape};
+use super::{Deduced, Item, Positions, Shape, deduce, items, same_shape, shape};
 use crate::fields::{Builder, FieldSet, PathElement};
 use crate::schema::{List, Map, Node, NodeId, Types};
 use crate::value;
@@ -138,30 +138,21 @@ fn everything(types: &Types, id: NodeId, value: &Value) -> FieldSet {
             builder.build()
         }
         (Shape::List(list), Value::Array(items)) if list.associative => {
-            let elements = elements(types, list, items);
-            let positions = Positions::of(&elements);
-            let mut builder = Builder::with_capacity(elements.len());
-            for (element, item) in elements.iter().zip(items) {
-                let children = if positions.find(&elements, element).len() > 1 {
+            let told_apart = Item::all(types, list, items);
+            let positions = Positions::of(&told_apart);
+            let mut builder = Builder::with_capacity(items.len());
+            for (item, value) in told_apart.iter().zip(items) {
+                let children = if positions.find(item).len() > 1 {
                     FieldSet::default()
                 } else {
-                    everything(types, list.element, item)
+                    everything(types, list.element, value)
                 };
-                builder.push(element.clone(), true, children);
+                builder.push(item.element(), true, children);
             }
             builder.build()
         }
         _ => FieldSet::default(),
     }
-}
-
-/// The elements of items; of one that cannot be told apart, its position.
-fn elements(types: &Types, list: &List, items: &[Value]) -> Vec<PathElement> {
-    items
-        .iter()
-        .zip(0..)
-        .map(|(item, position)| item_element(types, list, item).unwrap_or(PathElement::Index(position)))
-        .collect()
 }
 
 fn both(types: &Types, id: NodeId, old: &Value, new: &Value) -> Change {
@@ -227,28 +218,24 @@ fn maps(types: &Types, map: &Map, old: Option<&Object<String, Value>>, new: Opti
 }
 
 fn lists(types: &Types, list: &List, old: &[Value], new: &[Value]) -> Change {
-    let old_elements = elements(types, list, old);
-    let new_elements = elements(types, list, new);
-    let old_positions = Positions::of(&old_elements);
-    let new_positions = Positions::of(&new_elements);
+    let (old_items, new_items) = (Item::all(types, list, old), Item::all(types, list, new));
+    let (old_positions, new_positions) = (Positions::of(&old_items), Positions::of(&new_items));
     let mut level = Level::default();
-    for (position, element) in old_elements.iter().enumerate() {
-        let before = old_positions.find(&old_elements, element);
+    for (position, told_apart) in old_items.iter().enumerate() {
+        let before = old_positions.find(told_apart);
         if before.first() != Some(&position) {
             continue;
         }
-        let after = new_positions.find(&new_elements, element);
-        let change = item(types, list, before, old, after, new);
+        let change = item(types, list, before, old, new_positions.find(told_apart), new);
         if !change.is_nothing() {
-            level.push(element.clone(), change);
+            level.push(told_apart.element(), change);
         }
     }
-    for (position, element) in new_elements.iter().enumerate() {
-        let after = new_positions.find(&new_elements, element);
-        if after.first() != Some(&position) || !old_positions.find(&old_elements, element).is_empty() {
-            continue;
+    for (position, told_apart) in new_items.iter().enumerate() {
+        let after = new_positions.find(told_apart);
+        if after.first() == Some(&position) && old_positions.find(told_apart).is_empty() {
+            level.push(told_apart.element(), item(types, list, &[], old, after, new));
         }
-        level.push(element.clone(), item(types, list, &[], old, after, new));
     }
     level.build()
 }

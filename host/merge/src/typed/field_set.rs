@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Positions, Shape, deduce, item_element, shape};
+use super::{Item, Positions, Shape, deduce, shape};
 use crate::fields::{Builder, FieldSet, PathElement};
 use crate::schema::{List, Map, NodeId, Schema, Types};
 
@@ -51,22 +51,20 @@ fn of_map(types: &Types, map: &Map, object: &serde_json::Map<String, Value>) -> 
 }
 
 fn of_items(types: &Types, list: &List, items: &[Value]) -> FieldSet {
-    let elements: Vec<_> = items
-        .iter()
-        .filter_map(|item| Some((item, item_element(types, list, item).ok()?)))
-        .collect();
-    let only: Vec<_> = elements.iter().map(|(_, element)| element.clone()).collect();
-    let positions = Positions::of(&only);
-    let mut builder = Builder::with_capacity(elements.len());
-    for (item, element) in elements {
+    let told_apart = Item::all(types, list, items);
+    let positions = Positions::of(&told_apart);
+    let mut builder = Builder::with_capacity(items.len());
+    for (item, value) in told_apart.iter().zip(items) {
+        if matches!(item, Item::Position(_)) {
+            continue;
+        }
         // Several items of one key are owned as one value.
-        let duplicate = positions.find(&only, &element).len() > 1;
-        let children = if duplicate {
+        let children = if positions.find(item).len() > 1 {
             FieldSet::default()
         } else {
-            collect(types, list.element, item).1
+            collect(types, list.element, value).1
         };
-        builder.push(element, true, children);
+        builder.push(item.element(), true, children);
     }
     builder.build()
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Map as Object, Value};
 
-use super::{Deduced, Mismatch, Positions, Shape, deduce, item_element, same_shape, shape};
-use crate::fields::PathElement;
+use super::{Deduced, Item, Mismatch, Positions, Shape, deduce, same_shape, shape};
 use crate::schema::{List, Map, Node, NodeId, Types};
 use crate::value;
 
@@ -72,8 +71,12 @@ fn maps(
     wanted: &Object<String, Value>,
 ) -> Result<Option<Value>, Mismatch> {
     let mut changes: Vec<(&String, Value)> = Vec::new();
+    // Both are sorted, so one pass over each finds what they share.
+    let mut there = live.iter().peekable();
     for (name, wanted) in wanted {
-        let change = match (live.get(name), map.child(name)) {
+        while there.next_if(|(found, _)| *found < name).is_some() {}
+        let found = there.next_if(|(found, _)| *found == name).map(|(_, value)| value);
+        let change = match (found, map.child(name)) {
             (Some(live), Some(child)) => {
                 visit(types, child, live, wanted).map_err(|mismatch| beneath(&format!(".{name}"), mismatch))?
             }
@@ -116,12 +119,12 @@ enum Source {
     Made(Value),
 }
 
-fn elements(types: &Types, list: &List, items: &[Value]) -> Result<Vec<PathElement>, Mismatch> {
+fn told_apart<'a>(types: &'a Types, list: &'a List, items: &'a [Value]) -> Result<Vec<Item<'a>>, Mismatch> {
     items
         .iter()
         .enumerate()
         .map(|(position, item)| {
-            item_element(types, list, item).map_err(|message| Mismatch {
+            Item::of(types, list, item).map_err(|message| Mismatch {
                 path: String::new(),
                 message: format!("element {position}: {message}"),
             })
@@ -134,38 +137,38 @@ fn elements(types: &Types, list: &List, items: &[Value]) -> Result<Vec<PathEleme
 /// The walk goes through both lists at once. A shared item of `live` that is not the next shared one of `wanted` is
 /// passed over and comes when `wanted` reaches it; items of `live` alone are put where they are met.
 fn lists(types: &Types, list: &List, live: &[Value], wanted: &[Value]) -> Result<Option<Value>, Mismatch> {
-    let live_elements = elements(types, list, live)?;
-    let wanted_elements = elements(types, list, wanted)?;
-    let live_positions = Positions::of(&live_elements);
-    let wanted_positions = Positions::of(&wanted_elements);
-    let in_live = |element: &PathElement| live_positions.find(&live_elements, element);
-    let in_wanted = |element: &PathElement| wanted_positions.find(&wanted_elements, element).first().copied();
+    let live_items = told_apart(types, list, live)?;
+    let wanted_items = told_apart(types, list, wanted)?;
+    let live_positions = Positions::of(&live_items);
+    let wanted_positions = Positions::of(&wanted_items);
+    let in_live = |item: &Item<'_>| !live_positions.find(item).is_empty();
+    let in_wanted = |item: &Item<'_>| wanted_positions.find(item).first().copied();
 
-    let mut shared = wanted_elements.iter().filter(|element| !in_live(element).is_empty());
+    let mut shared = wanted_items.iter().filter(|item| in_live(item));
     let mut next_shared = shared.next();
-    let mut merged = vec![false; wanted_elements.len()];
+    let mut merged = vec![false; wanted_items.len()];
     let mut out = Vec::with_capacity(live.len().max(wanted.len()));
     let (mut left, mut right) = (0, 0);
 
     let merge_item = |position: usize| -> Result<Option<Source>, Mismatch> {
-        let (Some(element), Some(item)) = (wanted_elements.get(position), wanted.get(position)) else {
+        let (Some(item), Some(value)) = (wanted_items.get(position), wanted.get(position)) else {
             return Ok(None);
         };
-        match in_live(element) {
-            [] => Ok(Some(Source::Made(taken(item)))),
+        match live_positions.find(item) {
+            [] => Ok(Some(Source::Made(taken(value)))),
             [only] => {
                 let before = live.get(*only).unwrap_or(&Value::Null);
-                let change = visit(types, list.element, before, item)
-                    .map_err(|mismatch| beneath(&element.to_string(), mismatch))?;
+                let change = visit(types, list.element, before, value)
+                    .map_err(|mismatch| beneath(&item.element().to_string(), mismatch))?;
                 Ok(Some(change.map_or(Source::Live(*only), Source::Made)))
             }
             // Which of several would be meant is not known, so none of them has a say.
-            _ => Ok(Some(Source::Made(taken(item)))),
+            _ => Ok(Some(Source::Made(taken(value)))),
         }
     };
 
-    while left < live_elements.len() || right < wanted_elements.len() {
-        if let (Some(of_live), Some(of_wanted)) = (live_elements.get(left), wanted_elements.get(right)) {
+    while left < live_items.len() || right < wanted_items.len() {
+        if let (Some(of_live), Some(of_wanted)) = (live_items.get(left), wanted_items.get(right)) {
             if of_live == of_wanted {
                 if let Some(done) = merged.get_mut(right) {
                     *done = true;
@@ -181,7 +184,7 @@ fn lists(types: &Types, list: &List, live: &[Value], wanted: &[Value]) -> Result
                 continue;
             }
         }
-        if let Some(of_live) = live_elements.get(left) {
+        if let Some(of_live) = live_items.get(left) {
             match in_wanted(of_live) {
                 None => {
                     out.push(Source::Live(left));
@@ -192,7 +195,7 @@ fn lists(types: &Types, list: &List, live: &[Value], wanted: &[Value]) -> Result
                 Some(_) => {}
             }
         }
-        if let Some(of_wanted) = wanted_elements.get(right) {
+        if let Some(of_wanted) = wanted_items.get(right) {
             if let Some(done) = merged.get_mut(right) {
                 *done = true;
             }

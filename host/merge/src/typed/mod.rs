@@ -5,6 +5,7 @@
 
 mod compare;
 mod field_set;
+mod item;
 mod merge;
 mod reconcile;
 mod remove;
@@ -13,7 +14,8 @@ mod validate;
 use std::fmt;
 
 use serde_json::Value;
-use smol_str::SmolStr;
+
+use item::{Item, Positions};
 
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use field_set::field_set;
@@ -22,8 +24,7 @@ pub(crate) use reconcile::reconcile;
 pub(crate) use remove::{remove, with_named_fields};
 pub(crate) use validate::validate;
 
-use crate::fields::PathElement;
-use crate::schema::{List, Map, Node, Scalar, Types};
+use crate::schema::{List, Map, Node, Scalar};
 
 /// One way in which a value does not have its structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,63 +107,5 @@ fn items(value: Option<&Value>) -> &[Value] {
     match value {
         Some(Value::Array(items)) => items,
         _ => &[],
-    }
-}
-
-/// How an item of an associative list is told from the others.
-fn item_element(types: &Types, list: &List, item: &Value) -> Result<PathElement, String> {
-    if list.keys.is_empty() {
-        return match item {
-            Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-            Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-            Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
-            scalar => Ok(PathElement::Value(scalar.clone())),
-        };
-    }
-    let object = match item {
-        Value::Null => return Err("associative list with keys may not have a null element".into()),
-        Value::Object(object) => object,
-        _ => return Err("associative list with keys may not have non-map elements".into()),
-    };
-    let map = types.node(list.element).map.as_ref();
-    let mut fields: Vec<(SmolStr, Value)> = Vec::with_capacity(list.keys.len());
-    for key in &list.keys {
-        let default = || map?.field(key)?.default.as_ref();
-        if let Some(value) = object.get(key.as_str()).or_else(default) {
-            fields.push((key.clone(), value.clone()));
-        }
-    }
-    if fields.is_empty() {
-        let keys: Vec<_> = list.keys.iter().map(|key| crate::value::quoted(key)).collect();
-        return Err(format!(
-            "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
-            keys.join(" ")
-        ));
-    }
-    fields.sort_by(|one, other| one.0.cmp(&other.0));
-    Ok(PathElement::Key(fields.into()))
-}
-
-/// Path elements of the items of a list, found by value.
-struct Positions {
-    /// Positions in the list, sorted by element; equal elements in the order of the list.
-    sorted: Vec<usize>,
-}
-
-impl Positions {
-    fn of(elements: &[PathElement]) -> Self {
-        let mut sorted: Vec<usize> = (0..elements.len()).collect();
-        sorted.sort_by(|&one, &other| elements.get(one).cmp(&elements.get(other)));
-        Self { sorted }
-    }
-
-    /// The positions at which the element is.
-    fn find<'a>(&'a self, elements: &[PathElement], element: &PathElement) -> &'a [usize] {
-        let below = |position: &usize| elements.get(*position).is_some_and(|found| found < element);
-        let start = self.sorted.partition_point(below);
-        let rest = self.sorted.get(start..).unwrap_or_default();
-        let same = |position: &&usize| elements.get(**position) == Some(element);
-        let count = rest.iter().take_while(same).count();
-        rest.get(..count).unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Shape, deduce, item_element, shape};
+use super::{Item, Shape, deduce, shape};
 use crate::fields::{Builder, FieldSet, PathElement};
 use crate::schema::{NodeId, Types};
 
@@ -18,9 +18,9 @@ pub(crate) fn remove(types: &Types, id: NodeId, value: &Value, fields: &FieldSet
         (Shape::List(list), Value::Array(items)) if list.associative => {
             let mut kept = Vec::with_capacity(items.len());
             for item in items {
-                let found = item_element(types, list, item)
+                let found = Item::of(types, list, item)
                     .ok()
-                    .and_then(|element| fields.find(&element));
+                    .and_then(|item| fields.find(&item.element()));
                 match found {
                     None => kept.push(item.clone()),
                     Some(entry) if entry.member => {}

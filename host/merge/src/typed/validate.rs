@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Mismatch, Shape, deduce, item_element, shape};
-use crate::fields::PathElement;
+use super::{Item, Mismatch, Shape, deduce, shape};
 use crate::schema::{List, Map, NodeId, Scalar, Types};
 use crate::value::{quoted, write_number, write_plain};
 
@@ -15,7 +14,7 @@ use crate::value::{quoted, write_number, write_plain};
 enum Trail<'a> {
     Root,
     Field(&'a Trail<'a>, &'a str),
-    Item(&'a Trail<'a>, &'a PathElement),
+    Item(&'a Trail<'a>, Item<'a>),
     Position(&'a Trail<'a>, usize),
 }
 
@@ -30,7 +29,7 @@ impl Trail<'_> {
             }
             Self::Item(parent, element) => {
                 parent.write(out);
-                element.write(out);
+                element.element().write(out);
             }
             Self::Position(parent, position) => {
                 parent.write(out);
@@ -113,22 +112,23 @@ impl Walk<'_> {
             Value::Array(items) => items,
             other => return self.report(trail, format!("expected list, got {}", go_pointer(other))),
         };
-        let mut seen = BTreeSet::new();
-        for (position, item) in items.iter().enumerate() {
-            if !list.associative {
+        if !list.associative {
+            for (position, item) in items.iter().enumerate() {
                 self.visit(list.element, item, &Trail::Position(trail, position));
-                continue;
             }
-            let element = match item_element(self.types, list, item) {
-                Ok(element) => element,
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for (position, value) in items.iter().enumerate() {
+            let item = match Item::of(self.types, list, value) {
+                Ok(item) => item,
                 // Without its key nothing beneath an item can be named.
                 Err(message) => return self.report(trail, format!("element {position}: {message}")),
             };
-            if seen.contains(&element) {
-                self.report(trail, format!("duplicate entries for key {element}"));
+            if !seen.insert(item) {
+                self.report(trail, format!("duplicate entries for key {}", item.element()));
             }
-            self.visit(list.element, item, &Trail::Item(trail, &element));
-            seen.insert(element);
+            self.visit(list.element, value, &Trail::Item(trail, item));
         }
     }
 }
