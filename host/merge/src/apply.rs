@@ -20,7 +20,7 @@ pub struct ApplyRequest<'a> {
     pub schema: &'a Schema,
     /// The structures at other versions that are still served; managers at a version that is not are forgotten.
     pub other_versions: &'a [(&'a str, &'a Schema)],
-    /// The object as it is, or `empty` if it is not there yet.
+    /// The object as it is, converted to the version of the request, or `empty` if it is not there yet.
     pub live: &'a Value,
     /// An object of the kind before anything is put into it, as [`Schema::zero_object`] makes it.
     pub empty: &'a Value,

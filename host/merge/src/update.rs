@@ -15,11 +15,12 @@ pub struct UpdateRequest<'a> {
     pub schema: &'a Schema,
     /// The structures at other versions that are still served; managers at a version that is not are forgotten.
     pub other_versions: &'a [(&'a str, &'a Schema)],
-    /// The object as it was, or [`Schema::zero_object`] if it is created.
+    /// The object as it was, converted to the version of the request, or [`Schema::zero_object`] if it is created.
     pub live: &'a Value,
     /// Its managers, if the caller keeps them decoded; else they are read from `live`.
     pub live_managed: Option<&'a Managed>,
-    /// The object as it will be stored, with the managed fields that were sent.
+    /// The object as it was sent or patched, after defaults, with the managed fields that were sent, and before the
+    /// endpoint puts back what it does not let change.
     pub new: &'a Value,
     /// Who wrote.
     pub writer: Writer<'a>,
