@@ -14,6 +14,7 @@ use crate::workspace;
 const FLOORS: &[(&str, u8)] = &[
     ("chandlery-core", 1),
     ("chandlery-merge", 1),
+    ("chandlery-kinds", 1),
     ("chandlery-api", 2),
     ("chandlery-artifact", 2),
     ("chandlery-bindings", 2),

@@ -15,6 +15,7 @@ pub mod floors;
 pub mod guests;
 pub mod inventory;
 pub mod progress;
+pub mod record;
 pub mod stage;
 pub mod test;
 pub mod watch;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xtask::consent::Consent;
 use xtask::control_plane::{self, ControlPlane, ControlPlaneBuilder, Detached};
-use xtask::{bench, codegen, demo, floors, guests, test};
+use xtask::{bench, codegen, demo, floors, guests, record, test};
 
 #[derive(Parser)]
 #[command(
@@ -68,6 +68,8 @@ enum Task {
         #[arg(long)]
         yes: bool,
     },
+    /// Ask a real API server for what the simulator must know, and write it into host/simulator/data.
+    Record,
     /// Check that every crate uses only floors below it.
     Floors,
     /// Write the files that are generated from the code.
@@ -176,6 +178,11 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::ControlPlane { what } => control_plane(what)?,
         Task::Plugins { yes } => {
             for path in guests::plugins(Consent::new(yes))?.values() {
+                println!("{}", path.display());
+            }
+        }
+        Task::Record => {
+            for path in record::run()? {
                 println!("{}", path.display());
             }
         }

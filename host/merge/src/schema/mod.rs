@@ -219,6 +219,13 @@ impl TypeTable {
     }
 }
 
+impl Default for TypeTable {
+    /// A table of no kinds.
+    fn default() -> Self {
+        Self::new(Types::with_common(), HashMap::new())
+    }
+}
+
 impl Serialize for TypeTable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut kinds: Vec<_> = self.kinds.iter().map(|(kind, node)| (kind.clone(), *node)).collect();

@@ -1,0 +1,124 @@
+//! The controllers of a cluster, one step at a time: each looks at the world, does the next thing, and is asked again until
+//! none has anything to do.
+
+pub(crate) mod definitions;
+mod garbage;
+mod namespaces;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::object;
+use crate::options::WriteOptions;
+use crate::request::ResourcePath;
+use crate::store::Key;
+use crate::world::{Target, World};
+use crate::write::Change;
+
+/// What controllers remember between steps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending {
+    /// Which definition, in which generation, is served at a group and plural.
+    pub(crate) catalogued: imbl::OrdMap<(SmolStr, SmolStr), (String, i64)>,
+    /// When definitions will be served, by UID.
+    pub(crate) establishing: imbl::OrdMap<String, Timestamp>,
+    /// The version of the store up to which all controllers have nothing to do.
+    settled: Option<(u64, Timestamp)>,
+}
+
+/// Who the controllers are to those who read managed fields.
+pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub(crate) const API_SERVER: &str = "kube-apiserver";
+
+/// A world in which controllers never come to rest is a fault of a controller; nobody waits for it.
+const MAX_ROUNDS: usize = 1_000;
+
+impl World {
+    /// Lets the controllers act until none has anything left to do at this time.
+    pub fn settle(&mut self) {
+        for _ in 0..MAX_ROUNDS {
+            let before = (self.store.version(), self.now);
+            if self.pending.settled == Some(before) {
+                return;
+            }
+            self.serve_definitions();
+            self.tend_namespaces();
+            self.collect_garbage();
+            if self.store.version() == before.0 {
+                self.pending.settled = Some(before);
+                return;
+            }
+        }
+    }
+
+    /// The path to an object, for a controller that goes to it like any client.
+    pub(crate) fn target_of(&self, key: &Key) -> Option<Target> {
+        let resource = Arc::clone(self.resource_by_id(key.resource)?);
+        let version = resource.versions.first()?.name.to_string();
+        let path = ResourcePath {
+            group: resource.group.to_string(),
+            version,
+            namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
+            resource: resource.plural.to_string(),
+            name: Some(key.name.to_string()),
+            subresource: None,
+        };
+        Some(Target { resource, path })
+    }
+
+    /// Changes an object as a controller does: with all rules of an update, and as a manager of its own.
+    pub(crate) fn act(&mut self, key: &Key, manager: &str, subresource: &str, edit: impl FnOnce(&mut Value)) {
+        let Some(target) = self.target_of(key) else { return };
+        let Ok(version) = target.version() else { return };
+        let Some(old) = self.live(key, &target.resource, version) else {
+            return;
+        };
+        let mut new = old.clone();
+        edit(&mut new);
+        let mut change = Change {
+            target: &target,
+            version,
+            subresource,
+            options: WriteOptions::default(),
+            manager: manager.to_owned(),
+            warnings: Vec::new(),
+        };
+        let managed = self.managed_after_update(&change, &old, &new);
+        managed.write_to(&mut new);
+        // A controller whose write is refused looks again later.
+        let _ = self.replace(&mut change, key.clone(), &old, new, &managed);
+    }
+
+    /// Makes an object as a controller does; one that is there already stays.
+    pub(crate) fn make(&mut self, group: &str, plural: &str, manager: &str, mut document: Value) {
+        let Some(key) = self.key(group, plural, object::namespace(&document), object::name(&document)) else {
+            return;
+        };
+        if self.store.get(&key).is_some() {
+            return;
+        }
+        let Some(target) = self.target_of(&key) else { return };
+        let Ok(version) = target.version() else { return };
+        if self.settle_structure(&mut document, &target.resource, version).is_err() {
+            return;
+        }
+        let mut change = Change {
+            target: &target,
+            version,
+            subresource: "",
+            options: WriteOptions::default(),
+            manager: manager.to_owned(),
+            warnings: Vec::new(),
+        };
+        let zero = version
+            .schema
+            .zero_object(&target.resource.api_version(&version.name), &target.resource.kind);
+        let managed = self.managed_after_update(&change, &zero, &document);
+        managed.write_to(&mut document);
+        // As above.
+        let _ = self.insert(None, &mut change, document);
+    }
+}

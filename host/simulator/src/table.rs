@@ -1,0 +1,83 @@
+//! Tables: what `kubectl get` shows.
+
+use serde_json::{Map, Value, json};
+
+use crate::catalog::Resource;
+use crate::form::{self, Include};
+use crate::world::World;
+
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+impl World {
+    /// A table without rows.
+    pub(crate) fn table_head(&self, resource: &Resource, version: &str) -> Value {
+        let columns: Vec<Value> = if let Some(custom) = resource.custom() {
+            custom.columns(version)
+        } else if let Some(columns) = resource.built_in_kind().and_then(|kind| kind.columns()) {
+            columns
+                .iter()
+                .map(|column| {
+                    definition(
+                        column.name,
+                        column.kind,
+                        column.format,
+                        column.description,
+                        column.priority,
+                    )
+                })
+                .collect()
+        } else {
+            // The word of a kind without printer of its own.
+            vec![
+                definition("Name", "string", "name", NAME, 0),
+                definition("Created At", "date", "", CREATED, 0),
+            ]
+        };
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": columns, "rows": []})
+    }
+
+    pub(crate) fn table_row(&self, resource: &Resource, version: &str, document: &Value, include: Include) -> Value {
+        let name = crate::object::name(document);
+        let cells: Vec<Value> = if let Some(custom) = resource.custom() {
+            custom.cells(version, document, self.now.as_second())
+        } else {
+            match resource.built_in_kind() {
+                Some(kind) if kind.columns().is_some() => kind.row(document, self.now.as_second()),
+                _ => vec![
+                    name.into(),
+                    crate::object::metadata(document)
+                        .get("creationTimestamp")
+                        .cloned()
+                        .unwrap_or_else(|| "<unknown>".into()),
+                ],
+            }
+        };
+        let mut row = Map::new();
+        row.insert("cells".into(), Value::Array(cells));
+        match include {
+            Include::Nothing => {}
+            Include::Metadata => {
+                row.insert("object".into(), form::partial(document));
+            }
+            Include::Object => {
+                row.insert("object".into(), document.clone());
+            }
+        }
+        Value::Object(row)
+    }
+}
+
+pub(crate) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: u8) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The description of the first column.
+pub(crate) fn name_description() -> &'static str {
+    NAME
+}
+
+/// The description of the column that tells the age.
+pub(crate) fn age_description() -> &'static str {
+    CREATED
+}

@@ -1,0 +1,303 @@
+//! One simulated cluster at one moment. A clone is another cluster with the same past.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::access::Attributes;
+use crate::base::{Base, Release};
+use crate::catalog::{FIRST_CUSTOM, Resource, ResourceId, Version};
+use crate::ids::Ids;
+use crate::object;
+use crate::reply::{Answer, Reply};
+use crate::request::{Call, Path, ResourcePath};
+use crate::settings::Settings;
+use crate::status::Failure;
+use crate::store::{Key, Store, Stored};
+use crate::tokens::Signer;
+
+/// A cluster. Cheap to clone: both share everything until one of them writes.
+#[derive(Clone)]
+pub struct World {
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) custom: imbl::OrdMap<(SmolStr, SmolStr), Arc<Resource>>,
+    pub(crate) next_resource: u32,
+    pub(crate) now: Timestamp,
+    pub(crate) ids: Ids,
+    pub(crate) signer: Arc<Signer>,
+    pub(crate) pending: crate::actors::Pending,
+}
+
+/// A request whose resource is found.
+pub(crate) struct Target {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) path: ResourcePath,
+}
+
+impl Target {
+    pub(crate) fn version(&self) -> Result<&Version, Failure> {
+        self.resource
+            .version(&self.path.version)
+            .ok_or_else(Failure::no_such_resource)
+    }
+
+    /// Where the object of the path is.
+    pub(crate) fn key(&self, name: &str) -> Key {
+        Key {
+            resource: self.resource.id,
+            namespace: SmolStr::new(self.namespace()),
+            name: SmolStr::new(name),
+        }
+    }
+
+    /// The namespace of the path; empty for resources of the cluster, also for a Namespace itself.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.resource.namespaced {
+            self.path.namespace.as_deref().unwrap_or_default()
+        } else {
+            ""
+        }
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> Failure {
+        Failure::not_found(&self.resource.plural, &self.resource.group, name)
+    }
+}
+
+impl World {
+    /// A cluster as it is when its controllers have done their first work.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let mut world = Self {
+            store: Store::new(settings.log_limit),
+            custom: imbl::OrdMap::new(),
+            next_resource: FIRST_CUSTOM,
+            now: settings.start,
+            ids: Ids::new(settings.seed),
+            signer: Arc::new(Signer::new()),
+            pending: crate::actors::Pending::default(),
+            settings,
+        };
+        for object in world.base().objects.clone() {
+            world.plant(object);
+        }
+        world.settle();
+        world
+    }
+
+    pub(crate) fn base(&self) -> &'static Base {
+        self.settings.release.base()
+    }
+
+    /// The version of Kubernetes that is simulated.
+    #[must_use]
+    pub fn release(&self) -> Release {
+        self.settings.release
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Lets time pass; what was waiting for it happens.
+    pub fn advance(&mut self, duration: SignedDuration) {
+        self.now = self.now.saturating_add(duration).unwrap_or(Timestamp::MAX);
+        self.settle();
+    }
+
+    /// Sets the time; it never goes back.
+    pub(crate) fn set_time(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Forgets all history, as a real cluster's store does every five minutes: watches and pages that need it get 410.
+    pub fn compact(&mut self) {
+        self.store.compact();
+    }
+
+    /// The time as objects carry it.
+    pub(crate) fn timestamp(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let built_in = self.base().resources.iter().find(|resource| resource.is(group, plural));
+        built_in.or_else(|| self.custom.get(&(SmolStr::new(group), SmolStr::new(plural))))
+    }
+
+    /// All resources, the built-in ones first.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.base().resources.iter().chain(self.custom.values())
+    }
+
+    pub(crate) fn resource_by_id(&self, id: ResourceId) -> Option<&Arc<Resource>> {
+        if id.0 < FIRST_CUSTOM {
+            return self.base().resources.get(usize::try_from(id.0).ok()?);
+        }
+        self.custom.values().find(|resource| resource.id == id)
+    }
+
+    pub(crate) fn resource_by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.resources()
+            .find(|resource| resource.group == group && resource.kind == kind)
+    }
+
+    pub(crate) fn key(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Key> {
+        let resource = self.resource(group, plural)?.id;
+        Some(Key {
+            resource,
+            namespace: namespace.into(),
+            name: name.into(),
+        })
+    }
+
+    /// An object, without `apiVersion` and `kind`.
+    pub(crate) fn read(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = self.key(group, plural, namespace, name)?;
+        self.store.get(&key).map(|stored| stored.document())
+    }
+
+    /// Puts one of the objects a cluster starts with into it.
+    fn plant(&mut self, mut document: Value) {
+        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (group, _) = crate::catalog::split(&api_version);
+        let Some(resource) = self.resource_by_kind(group, &kind) else {
+            return;
+        };
+        let key = Key {
+            resource: resource.id,
+            namespace: object::namespace(&document).into(),
+            name: object::name(&document).into(),
+        };
+        let uid = self.ids.uid();
+        object::set(&mut document, "uid", Some(uid.into()));
+        object::set(&mut document, "creationTimestamp", Some(self.timestamp().into()));
+        self.write(key, document);
+    }
+
+    /// Writes a document as it is, but for its version.
+    pub(crate) fn write(&mut self, key: Key, mut document: Value) -> Arc<Stored> {
+        let version = self.store.next_version();
+        object::set_resource_version(&mut document, version);
+        self.store.put(key, Stored::of(&document, version))
+    }
+
+    /// Answers one request, and lets the controllers do what follows from it.
+    pub(crate) fn answer(&mut self, call: &Call) -> Reply {
+        let before = self.store.version();
+        let reply = self
+            .try_answer(call)
+            .unwrap_or_else(|failure| Reply::Answer(failure.into()));
+        if self.settings.controllers && self.store.version() != before {
+            self.settle();
+        }
+        reply
+    }
+
+    fn try_answer(&mut self, call: &Call) -> Result<Reply, Failure> {
+        match Path::parse(&call.path) {
+            Path::Resource(path) => self.answer_resource(call, path),
+            other => {
+                let attributes = Attributes {
+                    verb: call.method.as_str().to_ascii_lowercase(),
+                    path: call.path.clone(),
+                    ..Attributes::default()
+                };
+                self.authorize(&call.user, &attributes)?;
+                if call.method != Method::GET && call.method != Method::HEAD {
+                    return Err(Failure::method_not_allowed());
+                }
+                self.answer_page(call, &other).map(Reply::Answer)
+            }
+        }
+    }
+
+    fn answer_page(&self, call: &Call, path: &Path) -> Result<Answer, Failure> {
+        match path {
+            Path::Version => Ok(Answer::json(StatusCode::OK, format!("{:#}", self.base().version))),
+            Path::Health => Ok(Answer::text(StatusCode::OK, "ok")),
+            Path::OpenApi(document) => self.openapi(document.as_deref()),
+            Path::Resource(_) | Path::Other => Err(Failure::no_such_page()),
+            _ => self.discovery(call, path),
+        }
+    }
+
+    fn answer_resource(&mut self, call: &Call, path: ResourcePath) -> Result<Reply, Failure> {
+        let verb = call.verb(&path);
+        let attributes = Attributes {
+            verb: verb.to_owned(),
+            group: path.group.clone(),
+            resource: path.resource.clone(),
+            subresource: path.subresource.clone().unwrap_or_default(),
+            namespace: path.namespace.clone().unwrap_or_default(),
+            name: path.name.clone().unwrap_or_default(),
+            path: String::new(),
+        };
+        self.authorize(&call.user, &attributes)?;
+        let resource = self
+            .resource(&path.group, &path.resource)
+            .cloned()
+            .ok_or_else(Failure::no_such_resource)?;
+        let target = Target { resource, path };
+        let version = target.version()?;
+        let misplaced =
+            target.path.namespace.is_some() && !target.resource.namespaced && !target.resource.is("", "namespaces")
+                || target.path.namespace.is_none()
+                    && target.resource.namespaced
+                    && (target.path.name.is_some() || verb == "create");
+        if misplaced {
+            let is_collection_write = target.path.namespace.is_none() && target.path.name.is_none();
+            return Err(if is_collection_write {
+                Failure::method_not_allowed()
+            } else {
+                Failure::no_such_resource()
+            });
+        }
+        if let Some(name) = target.path.subresource.clone() {
+            let known = version
+                .subresource(&name)
+                .cloned()
+                .ok_or_else(Failure::no_such_resource)?;
+            if !known.verbs.iter().any(|known| known == verb) {
+                return Err(Failure::method_not_allowed());
+            }
+            return self.answer_subresource(call, &target, &known, verb);
+        }
+        if !target.resource.allows(verb)
+            || (verb == "create") == target.path.name.is_some() && matches!(verb, "create" | "update" | "patch")
+        {
+            return Err(Failure::method_not_allowed());
+        }
+        if !target.resource.is_stored() {
+            return self.converse(call, &target, verb);
+        }
+        self.answer_verb(call, &target, verb)
+    }
+
+    fn answer_verb(&mut self, call: &Call, target: &Target, verb: &str) -> Result<Reply, Failure> {
+        match verb {
+            "get" => self.get(call, target).map(Reply::Answer),
+            "list" => self.list(call, target).map(Reply::Answer),
+            "watch" => self.watch(call, target),
+            "create" => self.create(call, target).map(Reply::Answer),
+            "update" => self.update(call, target, "").map(Reply::Answer),
+            "patch" => self.patch(call, target, "").map(Reply::Answer),
+            "delete" => self.delete(call, target).map(Reply::Answer),
+            "deletecollection" => self.delete_collection(call, target).map(Reply::Answer),
+            _ => Err(Failure::method_not_allowed()),
+        }
+    }
+}
