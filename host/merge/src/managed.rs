@@ -393,13 +393,13 @@ mod tests {
     #[test]
     fn managers_that_apply_come_first_and_the_older_before_the_newer() {
         let managed = Managed::of_object(&object(&json!([
-            entry("c", "Update", "2026-01-01T00:00:02Z"),
-            entry("b", "Update", "2026-01-01T00:00:01Z"),
+            entry("b", "Update", "2026-01-01T00:00:02Z"),
+            entry("c", "Update", "2026-01-01T00:00:01Z"),
             entry("z", "Apply", "2026-01-01T00:00:09Z"),
         ])))
         .unwrap();
         let order: Vec<_> = managed.entries.iter().map(|entry| entry.manager.as_str()).collect();
-        assert_eq!(order, ["z", "b", "c"]);
+        assert_eq!(order, ["z", "c", "b"]);
         let mut written = json!({ "metadata": {} });
         managed.write_to(&mut written);
         assert_eq!(Managed::of_object(&written).unwrap(), managed);
