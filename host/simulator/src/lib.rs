@@ -22,6 +22,7 @@ mod read;
 mod reply;
 mod request;
 mod selector;
+mod serve;
 mod service;
 mod settings;
 mod status;
@@ -36,6 +37,7 @@ mod write;
 
 pub use access::User;
 pub use base::Release;
+pub use serve::{ServeError, Server};
 pub use service::{Body, Clock, Simulator};
 pub use settings::Settings;
 pub use world::World;

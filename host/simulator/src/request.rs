@@ -108,9 +108,9 @@ impl Call {
             Method::PATCH => "patch",
             Method::DELETE if one => "delete",
             Method::DELETE => "deletecollection",
-            Method::GET | Method::HEAD if self.query.flag("watch") && (!one || path.subresource.is_none()) => "watch",
-            Method::GET | Method::HEAD if one => "get",
-            Method::GET | Method::HEAD => "list",
+            Method::GET if self.query.flag("watch") && (!one || path.subresource.is_none()) => "watch",
+            Method::GET if one => "get",
+            Method::GET => "list",
             _ => "",
         }
     }

@@ -6,9 +6,6 @@ use crate::catalog::Resource;
 use crate::form::{self, Include};
 use crate::world::World;
 
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
 impl World {
     /// A table without rows.
     pub(crate) fn table_head(&self, resource: &Resource, version: &str) -> Value {
@@ -30,8 +27,8 @@ impl World {
         } else {
             // The word of a kind without printer of its own.
             vec![
-                definition("Name", "string", "name", NAME, 0),
-                definition("Created At", "date", "", CREATED, 0),
+                definition("Name", "string", "name", "", 0),
+                definition("Created At", "date", "", "", 0),
             ]
         };
         json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": columns, "rows": []})
@@ -70,14 +67,4 @@ impl World {
 
 pub(crate) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: u8) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
-}
-
-/// The description of the first column.
-pub(crate) fn name_description() -> &'static str {
-    NAME
-}
-
-/// The description of the column that tells the age.
-pub(crate) fn age_description() -> &'static str {
-    CREATED
 }

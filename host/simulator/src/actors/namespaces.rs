@@ -54,6 +54,26 @@ impl World {
         }
     }
 
+    /// Puts the certificate of now into every namespace.
+    pub(crate) fn renew_certificates(&mut self) {
+        let Some(resource) = self.resource("", "configmaps").map(|resource| resource.id) else {
+            return;
+        };
+        let keys: Vec<Key> = self
+            .store
+            .list(resource, None)
+            .map(|(key, _)| key)
+            .filter(|key| key.name == ROOT_CA)
+            .cloned()
+            .collect();
+        let certificate = self.signer.certificate().to_owned();
+        for key in keys {
+            self.act(&key, CONTROLLER_MANAGER, "", |document| {
+                object::map_mut(document).insert("data".into(), json!({"ca.crt": certificate}));
+            });
+        }
+    }
+
     fn end_namespace(&mut self, key: &Key) {
         let namespace = key.name.clone();
         let inside: Vec<Key> = self
