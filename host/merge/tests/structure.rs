@@ -47,8 +47,8 @@ fn an_object_before_anything_is_put_into_it_has_its_structures() {
         .zero_object("apps/v1", "Deployment");
     assert_eq!(zero["status"], json!({}));
     assert_eq!(zero["spec"]["strategy"], json!({}));
-    assert_eq!(zero["spec"]["selector"], Value::Null);
-    assert_eq!(zero["spec"]["template"]["spec"]["containers"], Value::Null);
+    assert_eq!(zero["spec"].get("selector"), Some(&Value::Null));
+    assert_eq!(zero["spec"]["template"]["spec"].get("containers"), Some(&Value::Null));
 }
 
 #[test]
@@ -91,13 +91,15 @@ fn a_schema_that_cannot_be_merged_by_says_where() {
 }
 
 #[test]
-fn fields_of_a_map_that_became_one_value_are_owned_through_it() {
+fn fields_of_a_map_or_list_that_became_one_value_are_owned_through_it() {
     let schema = |kind: &str| {
         let map =
             json!({ "type": "object", "x-kubernetes-map-type": kind, "additionalProperties": { "type": "string" } });
+        let list_type = if kind == "atomic" { "atomic" } else { "set" };
+        let list = json!({ "type": "array", "x-kubernetes-list-type": list_type, "items": { "type": "string" } });
         Schema::from_structural(&json!({
             "type": "object",
-            "properties": { "spec": { "type": "object", "properties": { "map": map, "text": { "type": "string" } } } },
+            "properties": { "spec": { "type": "object", "properties": { "map": map, "list": list, "text": { "type": "string" } } } },
         }))
         .unwrap()
     };
@@ -127,14 +129,17 @@ fn fields_of_a_map_that_became_one_value_are_owned_through_it() {
         &empty,
         &Managed::default(),
         "a",
-        json!({ "map": { "x": "1" } }),
+        json!({ "map": { "x": "1" }, "list": ["x"] }),
     )
     .unwrap();
     let live = granular.object.unwrap();
     let other = applied(&schema("atomic"), &live, &granular.managed, "b", json!({ "text": "t" })).unwrap();
     let entries = other.managed.to_value();
     assert_eq!(entries[0]["manager"], "a");
-    assert_eq!(entries[0]["fieldsV1"], json!({ "f:spec": { "f:map": {} } }));
+    assert_eq!(
+        entries[0]["fieldsV1"],
+        json!({ "f:spec": { "f:map": {}, "f:list": {} } })
+    );
     let refused = applied(
         &schema("atomic"),
         &live,
