@@ -38,8 +38,8 @@ fn invalid(path: &str, message: impl Into<String>) -> CallError {
 }
 
 impl Guard {
-    /// Checks that the target's form fits its kind, and that the grant covers the act. A namespace that the kind has no use for
-    /// is dropped.
+    /// Checks that the target's form fits its kind, and that the grant covers the act. A namespace is demanded of a namespaced
+    /// kind, and overlooked where the kind is cluster-scoped (`wit/types.wit` promises both).
     pub(crate) fn admit(
         &self,
         served: std::sync::Arc<Served>,
