@@ -85,6 +85,15 @@ pub(crate) fn compile_schema(schema: &Value) -> Result<jsonschema::Validator, St
         .map_err(|error| format!("its spec schema is not a JSON Schema of its own: {error}"))
 }
 
+/// Why a step that wants a plugin cannot go on.
+pub(crate) fn not_ready(name: &str, setback: Setback) -> Setback {
+    Setback {
+        message: format!("Plugin {name} is not ready: {}", setback.message),
+        class: setback.class,
+        reason: "PluginNotReady".into(),
+    }
+}
+
 impl Plugins {
     /// Sets where a plugin stands.
     pub fn set(&self, name: &str, state: PluginState) {
@@ -142,11 +151,7 @@ impl Plugins {
                 ));
             }
             Some(PluginState::Unready(setback)) => {
-                return Err(Setback {
-                    message: format!("Plugin {name} is not ready: {}", setback.message),
-                    class: setback.class,
-                    reason: "PluginNotReady".into(),
-                });
+                return Err(not_ready(name, setback));
             }
             Some(PluginState::Ready(registered)) => registered,
         };
@@ -170,5 +175,28 @@ impl Plugins {
             Some(PluginState::Ready(registered)) => Grant::new(registered.grants.remote.clone()),
             _ => Grant::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_is_missing_or_being_loaded_is_waited_for_and_a_bad_one_is_not() {
+        let plugins = Plugins::default();
+        let told = |plugins: &Plugins| match plugins.usable("p", "team", || None) {
+            Err(setback) => (setback.class, setback.reason, setback.message),
+            Ok(_) => panic!("it cannot be used"),
+        };
+        let (class, reason, _) = told(&plugins);
+        assert_eq!((class, reason.as_str()), (Class::Wait, "PluginMissing"));
+        let unready = |class| PluginState::Unready(Setback::new(class, "Any", "it is being loaded"));
+        plugins.set("p", unready(Class::Wait));
+        let (class, reason, message) = told(&plugins);
+        assert_eq!((class, reason.as_str()), (Class::Wait, "PluginNotReady"));
+        assert_eq!(message, "Plugin p is not ready: it is being loaded");
+        plugins.set("p", unready(Class::UserFix));
+        assert_eq!(told(&plugins).0, Class::UserFix);
     }
 }

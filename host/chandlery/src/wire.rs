@@ -236,6 +236,12 @@ impl ports::Plugins for ProvisionPlugins<'_> {
                     .await
             }
             Export::Deprovision { .. } => {
+                if let Some(PluginState::Unready(setback)) = self.host.parts.plugins.state(&receipt.plugin)
+                    && setback.class == Class::Wait
+                {
+                    // Its grant is not known yet, and without one everything would be denied.
+                    return Err(crate::plugins::not_ready(&receipt.plugin, setback));
+                }
                 let plugin = self.as_it_was(&receipt.plugin, &receipt.digest).await?;
                 let limits = match self.host.parts.plugins.state(&receipt.plugin) {
                     Some(PluginState::Ready(registered)) => registered.limits.clone(),

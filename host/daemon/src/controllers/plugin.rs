@@ -99,6 +99,11 @@ impl One<'_> {
         if known && self.shared.plugins.state(&self.name).is_some() {
             return Ok(Action::await_change());
         }
+        if self.shared.plugins.state(&self.name).is_none() {
+            // Compiling may take a minute, and who wants it meanwhile waits.
+            let loading = Setback::new(Class::Wait, "Loading", "it is being loaded for the first time");
+            self.shared.plugins.set(&self.name, PluginState::Unready(loading));
+        }
         let before = self.before();
         if before.conditions.is_empty() {
             let states = [State::unknown(READY, "Reconciling", "not looked at yet")];
