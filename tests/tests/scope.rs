@@ -242,6 +242,9 @@ async fn a_pending_entry_is_decided_by_what_is_there() {
         "counted=1",
         "--field-manager=kube-controller-manager",
     ]);
+    // The same, and a person has written to it since: theirs by now as well.
+    desk.apply(desk.config_map("shared", json!({"a": "1"}))).await.unwrap();
+    desk.kubectl(&["annotate", "configmap", "shared", "noted=1", "--field-manager=a-person"]);
     // A crash between entry and write; meanwhile somebody else made an object of the name.
     desk.kubectl(&["create", "configmap", "theirs", "--from-literal=own=1"]);
     let pending = |name: &str| Entry {
@@ -250,9 +253,10 @@ async fn a_pending_entry_is_decided_by_what_is_there() {
         mode: Mode::Pending,
         wave: 0,
     };
-    let entries = vec![pending("written"), pending("theirs"), pending("never")];
+    let entries = ["written", "shared", "theirs", "never"].map(pending).to_vec();
     assert_eq!(desk.scope.take_away(entries).await.unwrap(), TakenAway::Gone);
     assert_eq!(desk.get(&desk.named("written")).await, None);
+    assert_eq!(desk.get(&desk.named("shared")).await.unwrap().get("data"), None);
     assert_eq!(
         desk.get(&desk.named("theirs")).await.unwrap()["data"],
         json!({"own": "1"})
