@@ -247,6 +247,17 @@ impl ClaimStore {
     /// Makes the claim, or adds this process to it.
     async fn bear(&self, key: &ClaimKey, purpose: Purpose) -> Result<(), Setback> {
         let (api, name, own) = (self.api(&key.namespace), key.name(), self.identity.instance());
+        if purpose == Purpose::Provision {
+            // Mostly there is none yet, and the creation itself says so.
+            match timed_raw(api.create(&PostParams::default(), &key.object(own))).await {
+                Ok(_) => {
+                    self.set_borne(&name, true);
+                    return Ok(());
+                }
+                Err(Failed::Api(409)) => {}
+                Err(failed) => return Err(failed.into_setback("the claim")),
+            }
+        }
         for _ in 0..SWAPS {
             match timed_raw(api.get_opt(&name))
                 .await

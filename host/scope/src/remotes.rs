@@ -1,9 +1,11 @@
-//! Gives scopes out: credential by the strict type, identity checked, claim taken; in this order, for every call anew.
+//! Gives scopes out: credential by the strict type, identity checked, claim taken; in this order. Credential and identity are
+//! read anew by every pass, before its first write; the claim is asked for by every call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use chandlery_api::RemoteCluster;
 use chandlery_core::claim::Purpose;
 use chandlery_core::grant::Grant;
 use chandlery_core::names::{self, HUB};
@@ -12,10 +14,11 @@ use chandlery_core::record::{Record, Target};
 use chandlery_core::{Class, Setback, StepName, Uid};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use tokio::sync::OnceCell;
 
 use crate::claims::ClaimKey;
 use crate::connection::Connection;
-use crate::hub::{Hub, version_of};
+use crate::hub::{Hub, Sight, version_of};
 use crate::records::timed;
 use crate::scope::{ClusterScope, ScopeOptions};
 
@@ -36,12 +39,16 @@ pub struct StepContext {
 /// What a plugin of a name may do, on remotes (`false`) or on the hub (`true`).
 pub type GrantOf = Box<dyn Fn(&str, bool) -> Grant + Send + Sync>;
 
+/// What was found when a remote was looked at in this pass, shared by those who ask at once.
+type Looked = Arc<OnceCell<(Arc<Connection>, Sight)>>;
+
 /// The clusters of one provision's steps, for one pass.
 pub struct Remotes {
     hub: Arc<Hub>,
     context: StepContext,
     grant_of: GrantOf,
     entered: Mutex<HashMap<StepName, Arc<Connection>>>,
+    looked: Mutex<HashMap<Uid, Looked>>,
 }
 
 impl Remotes {
@@ -52,6 +59,7 @@ impl Remotes {
             context,
             grant_of,
             entered: Mutex::default(),
+            looked: Mutex::default(),
         }
     }
 
@@ -87,6 +95,18 @@ impl Remotes {
         Entered::Scope(Arc::new(ClusterScope::new(connection, facts, ledger, options)))
     }
 
+    /// Credential and identity, read once for all steps of this pass; a look that failed is looked again.
+    async fn look(&self, remote: &RemoteCluster, uid: &Uid) -> Result<(Arc<Connection>, Sight), Setback> {
+        let looked = self
+            .looked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(uid.clone())
+            .or_default()
+            .clone();
+        looked.get_or_try_init(|| self.hub.look(remote)).await.cloned()
+    }
+
     fn claim_key(&self, remote: &str, remote_uid: &Uid, step: &StepName) -> ClaimKey {
         ClaimKey {
             namespace: self.context.namespace.clone(),
@@ -117,7 +137,7 @@ impl Remotes {
                 format!("RemoteCluster {name}, which this step was run on, is not there"),
             ));
         };
-        let (connection, sight) = self.hub.look(&remote).await?;
+        let (connection, sight) = self.look(&remote, uid).await?;
         let before = Some(record.receipt.cluster_identity.as_str()).filter(|identity| !identity.is_empty());
         let before = before.or_else(|| remote.status.as_ref().and_then(|status| status.identity.as_deref()));
         if let Some(before) = before

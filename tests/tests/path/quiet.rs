@@ -20,6 +20,10 @@ fn a_pass_with_nothing_to_do_writes_nothing_and_asks_the_remote_nothing() {
     ]);
     team.provision("p", &["east"], steps);
     let before = team.until_ready("p");
+    // Claims are counted a little later, many at once.
+    chandlery_tests::wait_until("both claims are counted", || {
+        (team.seen_remote("east").0["status"]["claims"] == 2).then_some(())
+    });
     let place = chandlery_tests::at("chandlery.dev/v1alpha1", "Provision", &team.named("p"));
     let settled = |seen: &chandlery_tests::Seen| seen.0["metadata"]["resourceVersion"].clone();
     let marks = (WORLD.hub.audit().mark(), east().audit().mark());

@@ -18,6 +18,8 @@ use super::{Failed, Shared, finalizer, timed};
 
 /// How often a remote is looked at that nobody uses just now. Steps look for themselves.
 const LOOK: Duration = Duration::from_secs(300);
+/// How often the number of claims is written at most: it is for people to read, nothing is decided by it.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
 
 /// What is remembered of remotes between looks.
 #[derive(Default)]
@@ -29,6 +31,8 @@ struct Remembered {
     next: Option<Instant>,
     round: u32,
     status: Option<RemoteClusterStatus>,
+    /// When the number of claims was last written.
+    counted: Option<Instant>,
 }
 
 impl Looks {
@@ -100,9 +104,19 @@ impl One<'_> {
             }
         });
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
-            // Only the number of claims can have changed.
+            // Only the number of claims can have changed. A hundred Provisions take theirs in a second or two: one count for all.
+            let early = self.looks.with(&self.uid, |r| {
+                r.counted.map(|at| (at + COUNT_EVERY).saturating_duration_since(now))
+            });
+            let count = Some(self.count());
+            if let Some(early) = early.filter(|early| !early.is_zero() && count != before.claims) {
+                return Ok(Action::requeue(early.min(rest)));
+            }
+            if count != before.claims {
+                self.looks.with(&self.uid, |r| r.counted = Some(now));
+            }
             self.write(RemoteClusterStatus {
-                claims: Some(self.count()),
+                claims: count,
                 ..before
             })
             .await?;
