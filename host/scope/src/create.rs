@@ -1,76 +1,33 @@
 //! Making objects once: never sent again blindly, read back instead; secrets that nobody is shown are made here.
 
-use std::collections::BTreeMap;
-
+use chandlery_core::ObjectRef;
 use chandlery_core::cluster::{CallError, Problem};
 use chandlery_core::names::GENERATE_ANNOTATION;
 use chandlery_core::object::{annotation, is_deleting, resource_version, uid};
 use chandlery_core::record::{Entry, Mode};
-use chandlery_core::{ObjectRef, order};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::answers::Asked;
-use crate::effects::{Results, Write, ordered, waits_for};
+use crate::effects::{Looked, Write, waits_for};
 use crate::guard::Admitted;
-use crate::scope::{ClusterScope, each};
+use crate::scope::ClusterScope;
 use crate::wire::{Ask, METADATA_ONLY, NoAnswer, query};
 
 /// Length of a generated secret: 32 of 62 characters are 190 bits.
 const GENERATED: usize = 32;
 
 impl ClusterScope {
-    pub(crate) async fn create_all(&self, objects: Vec<Value>) -> Vec<Result<(), CallError>> {
-        let length = objects.len();
-        let (good, mut results) = self.prepare(objects, true).await;
-        let mut ranks: BTreeMap<u8, Vec<(usize, Admitted, Value)>> = BTreeMap::new();
-        for item in good {
-            ranks.entry(order::rank(&item.1.target.gvk)).or_default().push(item);
-        }
-        for (_, items) in ranks {
-            results.extend(self.create_rank(items).await);
-        }
-        ordered(results, length)
-    }
-
-    async fn create_rank(&self, items: Vec<(usize, Admitted, Value)>) -> Results {
-        let mut results = Results::new();
-        let looked = each(items, |(at, admitted, document)| async move {
-            let there = self.fetch(&admitted, METADATA_ONLY).await;
-            (at, admitted, document, there)
-        })
-        .await;
-        let mut writes = Vec::new();
-        for (at, admitted, document, there) in looked {
-            match there {
-                Ok(None) => writes.push(Write {
-                    at,
-                    admitted,
-                    document,
-                    found: None,
-                }),
-                Ok(Some(object)) => {
-                    let outcome = self.created_before(&admitted.target, &object);
-                    results.insert(at, admitted.record(outcome));
-                }
-                Err(error) => {
-                    results.insert(at, admitted.record(Err(error)));
-                }
+    /// Whether the object is to be made, or was made before.
+    pub(crate) async fn look_before_create(&self, admitted: &Admitted) -> Result<Looked, CallError> {
+        match self.fetch(admitted, METADATA_ONLY).await? {
+            None => Ok(Looked::ToWrite(None)),
+            Some(object) => {
+                self.created_before(&admitted.target, &object)?;
+                self.name(&admitted.target);
+                Ok(Looked::There)
             }
         }
-        if let Err(error) = self.enter(&writes).await {
-            results.extend(writes.into_iter().map(|write| (write.at, Err(error.clone()))));
-            return results;
-        }
-        results.extend(
-            each(writes, |write| async move {
-                let at = write.at;
-                let outcome = self.create_one(&write).await;
-                (at, write.admitted.record(outcome))
-            })
-            .await,
-        );
-        results
     }
 
     /// What an object that is already there means to a create.
@@ -93,11 +50,10 @@ impl ClusterScope {
             mode: Mode::Made,
             wave,
         });
-        self.name(target);
         Ok(())
     }
 
-    async fn create_one(&self, write: &Write) -> Result<(), CallError> {
+    pub(crate) async fn create_one(&self, write: &Write) -> Result<(), CallError> {
         let target = &write.admitted.target;
         let mut document = write.document.clone();
         generate(&mut document)?;

@@ -36,6 +36,26 @@ pub(crate) struct Found {
     made: bool,
 }
 
+/// How objects are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Made once.
+    Create,
+    /// By server-side apply.
+    Apply {
+        /// Fields of somebody else are taken over.
+        force: bool,
+    },
+}
+
+/// What looking at an object came to.
+pub(crate) enum Looked {
+    /// It may be written; as it was found.
+    ToWrite(Option<Found>),
+    /// There is nothing to do.
+    There,
+}
+
 pub(crate) type Results = BTreeMap<usize, Result<(), CallError>>;
 
 pub(crate) fn ordered(results: Results, length: usize) -> Vec<Result<(), CallError>> {
@@ -115,36 +135,43 @@ impl ClusterScope {
         Ok(admitted)
     }
 
-    pub(crate) async fn apply_all(&self, objects: Vec<Value>, force: bool) -> Vec<Result<(), CallError>> {
+    /// Writes objects, those first that others of the list may need.
+    pub(crate) async fn write_all(&self, objects: Vec<Value>, how: How) -> Vec<Result<(), CallError>> {
         let length = objects.len();
-        let (good, mut results) = self.prepare(objects, false).await;
+        let (good, mut results) = self.prepare(objects, how == How::Create).await;
         let mut ranks: BTreeMap<u8, Vec<(usize, Admitted, Value)>> = BTreeMap::new();
         for item in good {
             ranks.entry(order::rank(&item.1.target.gvk)).or_default().push(item);
         }
         for (_, items) in ranks {
-            results.extend(self.apply_rank(items, force).await);
+            results.extend(self.write_rank(items, how).await);
         }
         ordered(results, length)
     }
 
-    /// Applies objects of one rank: look, enter, write.
-    async fn apply_rank(&self, items: Vec<(usize, Admitted, Value)>, force: bool) -> Results {
+    /// Writes objects of one rank: look, enter, write.
+    async fn write_rank(&self, items: Vec<(usize, Admitted, Value)>, how: How) -> Results {
         let mut results = Results::new();
         let looked = each(items, |(at, admitted, document)| async move {
-            let found = self.look(&admitted).await;
-            (at, admitted, document, found)
+            let looked = match how {
+                How::Create => self.look_before_create(&admitted).await,
+                How::Apply { .. } => self.look(&admitted).await.map(Looked::ToWrite),
+            };
+            (at, admitted, document, looked)
         })
         .await;
         let mut writes = Vec::new();
-        for (at, admitted, document, found) in looked {
-            match found {
-                Ok(found) => writes.push(Write {
+        for (at, admitted, document, looked) in looked {
+            match looked {
+                Ok(Looked::ToWrite(found)) => writes.push(Write {
                     at,
                     admitted,
                     document,
                     found,
                 }),
+                Ok(Looked::There) => {
+                    results.insert(at, admitted.record(Ok(())));
+                }
                 Err(error) => {
                     results.insert(at, admitted.record(Err(error)));
                 }
@@ -156,12 +183,14 @@ impl ClusterScope {
         }
         results.extend(
             each(writes, |write| async move {
-                let at = write.at;
-                let outcome = self.apply_one(&write, force).await;
+                let outcome = match how {
+                    How::Create => self.create_one(&write).await,
+                    How::Apply { force } => self.apply_one(&write, force).await,
+                };
                 if outcome.is_ok() {
                     self.name(&write.admitted.target);
                 }
-                (at, write.admitted.record(outcome))
+                (write.at, write.admitted.record(outcome))
             })
             .await,
         );

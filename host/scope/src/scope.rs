@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::answers::{Answer, Asked, Verdict};
 use crate::connection::Connection;
+use crate::effects::How;
 use crate::guard::{Admitted, Guard};
 use crate::wire::{Ask, METADATA_ONLY_LIST};
 
@@ -376,11 +377,11 @@ impl ClusterAccess for ClusterScope {
     }
 
     async fn apply(&self, objects: Vec<Value>, force: bool) -> Vec<Result<(), CallError>> {
-        self.apply_all(objects, force).await
+        self.write_all(objects, How::Apply { force }).await
     }
 
     async fn create(&self, objects: Vec<Value>) -> Vec<Result<(), CallError>> {
-        self.create_all(objects).await
+        self.write_all(objects, How::Create).await
     }
 
     async fn patch(&self, patches: Vec<JsonPatch>) -> Vec<Result<(), CallError>> {
