@@ -115,15 +115,108 @@ impl Fault {
 
     /// A value is there twice.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::shown_as(FaultKind::Duplicate, field, &shown(value), "")
+    }
+
+    /// A value refers to nothing.
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::shown_as(FaultKind::NotFound, field, &shown(value), "")
+    }
+
+    /// A text is longer than `bytes`.
+    pub fn too_long(field: impl Into<String>, bytes: usize) -> Self {
+        let unit = if bytes == 1 { "byte" } else { "bytes" };
         Self {
-            kind: FaultKind::Duplicate,
+            kind: FaultKind::TooLong,
             field: field.into(),
-            message: format!("Duplicate value: {}", shown(value)),
+            message: format!("Too long: may not be more than {bytes} {unit}"),
         }
+    }
+
+    /// There are more elements than `most`.
+    pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
+        let unit = if most == 1 { "item" } else { "items" };
+        Self {
+            kind: FaultKind::TooMany,
+            field: field.into(),
+            message: format!("Too many: {count}: must have at most {most} {unit}"),
+        }
+    }
+
+    /// A field that may not change did.
+    pub fn immutable(field: impl Into<String>, value: &Value) -> Self {
+        Self::invalid(field, value, "field is immutable")
+    }
+
+    /// A fault whose value the server shows in words of its own, for instance with fields in the order of a Go type.
+    pub fn shown_as(kind: FaultKind, field: impl Into<String>, value: &str, detail: &str) -> Self {
+        let what = match kind {
+            FaultKind::Required => "Required value",
+            FaultKind::Invalid | FaultKind::TypeInvalid => "Invalid value",
+            FaultKind::NotSupported => "Unsupported value",
+            FaultKind::Forbidden => "Forbidden",
+            FaultKind::Duplicate => "Duplicate value",
+            FaultKind::TooLong => "Too long",
+            FaultKind::TooMany => "Too many",
+            FaultKind::NotFound => "Not found",
+            FaultKind::Internal => "Internal error",
+        };
+        let message = if detail.is_empty() {
+            format!("{what}: {value}")
+        } else {
+            format!("{what}: {value}: {detail}")
+        };
+        Self {
+            kind,
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// One fault for every complaint about a text.
+    pub(crate) fn each(field: &str, value: &str, complaints: Vec<String>) -> Vec<Self> {
+        let value = Value::from(value);
+        complaints
+            .iter()
+            .map(|complaint| Self::invalid(field, &value, complaint))
+            .collect()
     }
 }
 
-/// A value as the server prints it in a message: scalars as JSON, structures as JSON of their Go type.
-fn shown(value: &Value) -> String {
-    value.to_string()
+/// A value as the server prints it in a message: texts quoted as Go does, all else as JSON.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        other => other.to_string(),
+    }
+}
+
+/// A text in quotes, with what cannot be printed escaped as Go does.
+pub(crate) fn quoted(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            ' ' => out.push(' '),
+            _ if character.is_ascii_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(character));
+            }
+            _ if character.is_control() || character.is_whitespace() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
 }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
+use crate::document;
 use crate::fault::Fault;
+use crate::meta;
+use crate::strategy::{self, Strategy};
 
 /// What is known of one built-in kind. Every method has the answer that suits a kind without rules of its own.
 ///
@@ -10,55 +13,74 @@ use crate::fault::Fault;
 /// gone and structures that Go writes always are there. `metadata` itself is validated by the caller; a kind adds only
 /// what is its own (for instance other rules for names, by [`Kind::validate_name`]).
 pub trait Kind: Send + Sync {
+    /// How the server treats the kind, apart from what is in its objects.
+    fn strategy(&self) -> &Strategy {
+        &strategy::PLAIN
+    }
+
+    /// Whether nothing is known of what is in the kind's objects.
+    fn knows_only_structure(&self) -> bool {
+        false
+    }
+
     /// Whether `metadata.generation` counts changes of the spec.
     fn has_generation(&self) -> bool {
-        false
+        self.strategy().generation.is_some()
     }
 
     /// Whether `metadata.generation` rises between `old` and `new`, both prepared; asked only if [`Kind::has_generation`].
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        new.get("spec") != old.get("spec")
+        strategy::differs(self.strategy().generation.unwrap_or_default(), new, old)
     }
 
     /// Whether a PUT without a resource version is taken.
     fn allows_unconditional_update(&self) -> bool {
-        true
+        self.strategy().unconditional
     }
 
     /// Whether a PUT on a name that does not exist creates.
     fn allows_create_on_update(&self) -> bool {
-        false
+        self.strategy().create_on_update
     }
 
     /// Fields, as dotted paths, that a write to the main resource never owns (such as `status`).
-    fn reset_by_main(&self) -> &'static [&'static str] {
-        &[]
+    fn reset_by_main(&self) -> &[&'static str] {
+        self.strategy().reset_by_main
     }
 
     /// Fields that a write to the status subresource never owns (such as `spec`).
-    fn reset_by_status(&self) -> &'static [&'static str] {
-        &[]
+    fn reset_by_status(&self) -> &[&'static str] {
+        self.strategy().reset_by_status
     }
 
     /// What deserialisation fills in. Called on every decoded body, also on the result of a patch; idempotent.
     fn default(&self, _object: &mut Value) {}
 
     /// Before a create is validated: drops what a client may not set.
-    fn prepare_create(&self, _object: &mut Value) {}
+    fn prepare_create(&self, object: &mut Value) {
+        for field in self.reset_by_main() {
+            document::set(object, field, None);
+        }
+    }
 
     /// Before an update is validated: brings back what a client may not change.
-    fn prepare_update(&self, _new: &mut Value, _old: &Value) {}
+    fn prepare_update(&self, new: &mut Value, old: &Value) {
+        for field in self.reset_by_main() {
+            document::keep(new, old, field);
+        }
+    }
 
     /// Before an update of the status is validated.
     fn prepare_status_update(&self, new: &mut Value, old: &Value) {
-        if let (Some(new), Some(spec)) = (new.as_object_mut(), old.get("spec")) {
-            new.insert("spec".to_owned(), spec.clone());
+        document::keep(new, old, "spec");
+        if self.reset_by_status().contains(&"metadata") {
+            keep_metadata(new, old);
         }
     }
 
     /// Why `name` may not be the name of such an object; `prefix` if it is a `generateName`.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        crate::names::subdomain(name, prefix)
+        self.strategy().name.complaints(name, prefix)
     }
 
     /// What is wrong with a new object, in the server's order.
@@ -67,13 +89,13 @@ pub trait Kind: Send + Sync {
     }
 
     /// What is wrong with an update, in the server's order; says again what [`Kind::validate`] says where the server does.
-    fn validate_update(&self, _new: &Value, _old: &Value) -> Vec<Fault> {
-        Vec::new()
+    fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
+        meta::validate_change(new, old)
     }
 
     /// What is wrong with an update of the status.
-    fn validate_status_update(&self, _new: &Value, _old: &Value) -> Vec<Fault> {
-        Vec::new()
+    fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
+        meta::validate_change(new, old)
     }
 
     /// Headers of type Warning that a write earns.
@@ -88,17 +110,20 @@ pub trait Kind: Send + Sync {
 
     /// Whether the answer to a deletion is the object and not a status.
     fn returns_deleted(&self) -> bool {
-        false
+        self.strategy().returns_deleted
     }
 
     /// Field selectors beside `metadata.name` and `metadata.namespace`, with the object's value of each.
-    fn selectable(&self, _object: &Value) -> Vec<(&'static str, String)> {
-        Vec::new()
+    fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {
+        let selectors = self.strategy().selectors.iter();
+        selectors
+            .map(|selector| (*selector, strategy::selected(object, selector)))
+            .collect()
     }
 
     /// The names of the field selectors beside `metadata.name` and `metadata.namespace`.
-    fn selectors(&self) -> &'static [&'static str] {
-        &[]
+    fn selectors(&self) -> &[&'static str] {
+        self.strategy().selectors
     }
 
     /// The columns of a table; `None` for name and age.
@@ -136,8 +161,20 @@ pub struct Plain;
 
 impl Kind for Plain {}
 
+/// What a write to the status leaves of the metadata where it may not touch it: the server keeps all but the owners of
+/// fields.
+fn keep_metadata(new: &mut Value, old: &Value) {
+    let metadata = document::member_mut(new, "metadata");
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let before = old.get("metadata").and_then(|metadata| metadata.get(field));
+        document::set(metadata, field, before.cloned());
+    }
+}
+
 /// What is known of a kind; `None` if only its structure is known.
 pub fn of(group: &str, kind: &str) -> Option<&'static dyn Kind> {
-    let _ = (group, kind);
-    None
+    let table = strategy::STRUCTURE_ONLY.iter();
+    table
+        .map(|strategy| -> &'static dyn Kind { strategy })
+        .find(|known| known.strategy().group == group && known.strategy().kind == kind)
 }

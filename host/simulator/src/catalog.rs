@@ -161,7 +161,7 @@ impl Resource {
             namespaced: entry.get("namespaced").and_then(Value::as_bool).unwrap_or_default(),
             verbs: texts(entry, "verbs"),
             versions: vec![Version::recorded(group, version, entry, types)],
-            structure_only: known.is_none(),
+            structure_only: known.is_none_or(|kind| kind.knows_only_structure()),
             rules: Rules::BuiltIn(known.unwrap_or(&PLAIN)),
         }
     }
