@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chandlery::core::cluster::REQUEST_TIMEOUT;
-use chandlery::core::{Class, Setback, backoff};
+use chandlery::core::{Class, Setback, Uid, backoff};
 use chandlery::scope::Watches;
 use chandlery::{Host, Plugins};
 use chandlery_api::Provision;
@@ -58,6 +58,20 @@ impl Shared {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Failed(#[from] pub(crate) Setback);
+
+/// What a look at an object came to. That it went while it was looked at is what was to be seen.
+pub(crate) fn ended(outcome: Result<Action, Setback>) -> Result<Action, Failed> {
+    match outcome {
+        Err(setback) if setback.reason == "Gone" => Ok(Action::await_change()),
+        other => Ok(other?),
+    }
+}
+
+/// UID of an object of the hub's; all have one.
+pub(crate) fn uid_of<K: kube::Resource<DynamicType = ()>>(object: &K) -> Result<Uid, Setback> {
+    let uid = object.meta().uid.as_deref().and_then(|uid| uid.parse().ok());
+    uid.ok_or_else(|| Setback::new(Class::Bug, "NoUid", format!("a {} without UID", K::kind(&()))))
+}
 
 /// A request to the hub with a deadline.
 pub(crate) async fn timed<T>(what: &str, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Setback> {

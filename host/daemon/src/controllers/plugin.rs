@@ -15,7 +15,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::controller::Action;
 use serde_json::json;
 
-use super::{Failed, Shared, finalizer, timed};
+use super::{Failed, Shared, ended, finalizer, timed};
 
 /// What is remembered of plugins: which generation was loaded, how often it failed, what was last written.
 #[derive(Default)]
@@ -68,15 +68,11 @@ pub(crate) async fn reconcile(plugin: Arc<Plugin>, shared: Arc<Shared>, loads: A
         shared: &shared,
         loads: &loads,
     };
-    let action = if plugin.metadata.deletion_timestamp.is_some() {
+    ended(if plugin.metadata.deletion_timestamp.is_some() {
         one.close().await
     } else {
         one.load().await
-    };
-    match action {
-        Err(setback) if setback.reason == "Gone" => Ok(Action::await_change()),
-        other => Ok(other?),
-    }
+    })
 }
 
 struct One<'a> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chandlery::core::{Class, Setback, StepName, Uid};
+use chandlery::core::{Setback, StepName, Uid};
 use chandlery::engine::{Pass, compile};
 use chandlery_api::condition::READY;
 use chandlery_api::{Provision, ProvisionStatus};
@@ -12,18 +12,14 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use serde_json::json;
 
-use super::{Failed, Shared, finalizer, timed};
+use super::{Failed, Shared, ended, finalizer, timed, uid_of};
 use crate::metrics::Ended;
 use crate::status;
 
 /// One look at one Provision.
 pub(crate) async fn reconcile(provision: Arc<Provision>, shared: Arc<Shared>) -> Result<Action, Failed> {
     let meta = &provision.metadata;
-    let uid: Uid = meta
-        .uid
-        .as_deref()
-        .and_then(|uid| uid.parse().ok())
-        .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a Provision without UID"))?;
+    let uid = uid_of(provision.as_ref())?;
     let api: Api<Provision> = Api::namespaced(shared.client.clone(), meta.namespace.as_deref().unwrap_or_default());
     let one = One {
         provision: &provision,
@@ -31,16 +27,11 @@ pub(crate) async fn reconcile(provision: Arc<Provision>, shared: Arc<Shared>) ->
         api,
         shared: &shared,
     };
-    let action = if meta.deletion_timestamp.is_some() {
+    ended(if meta.deletion_timestamp.is_some() {
         one.undo().await
     } else {
         one.bring().await
-    };
-    match action {
-        // The object went while it was looked at: that is what was to be seen.
-        Err(setback) if setback.reason == "Gone" => Ok(Action::await_change()),
-        other => Ok(other?),
-    }
+    })
 }
 
 struct One<'a> {

@@ -14,7 +14,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
 use serde_json::json;
 
-use super::{Failed, Shared, finalizer, timed};
+use super::{Failed, Shared, ended, finalizer, timed, uid_of};
 
 /// How often a remote is looked at that nobody uses just now. Steps look for themselves.
 const LOOK: Duration = Duration::from_secs(300);
@@ -54,11 +54,7 @@ pub(crate) async fn reconcile(
     looks: Arc<Looks>,
 ) -> Result<Action, Failed> {
     let meta = &remote.metadata;
-    let uid: Uid = meta
-        .uid
-        .as_deref()
-        .and_then(|uid| uid.parse().ok())
-        .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a RemoteCluster without UID"))?;
+    let uid = uid_of(remote.as_ref())?;
     let api: Api<RemoteCluster> = Api::namespaced(shared.client.clone(), meta.namespace.as_deref().unwrap_or_default());
     let one = One {
         remote: &remote,
@@ -68,15 +64,11 @@ pub(crate) async fn reconcile(
         claims: &claims,
         looks: &looks,
     };
-    let action = if meta.deletion_timestamp.is_some() {
+    ended(if meta.deletion_timestamp.is_some() {
         one.close().await
     } else {
         one.look().await
-    };
-    match action {
-        Err(setback) if setback.reason == "Gone" => Ok(Action::await_change()),
-        other => Ok(other?),
-    }
+    })
 }
 
 struct One<'a> {
