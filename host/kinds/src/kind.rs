@@ -6,6 +6,7 @@ use crate::document;
 use crate::fault::Fault;
 use crate::meta;
 use crate::strategy::{self, Strategy};
+use crate::{core, lease, rbac, table};
 
 /// What is known of one built-in kind. Every method has the answer that suits a kind without rules of its own.
 ///
@@ -126,9 +127,10 @@ pub trait Kind: Send + Sync {
         self.strategy().selectors
     }
 
-    /// The columns of a table; `None` for name and age.
+    /// The columns of a table; `None` for name and time of creation.
     fn columns(&self) -> Option<&'static [Column]> {
-        None
+        let strategy = self.strategy();
+        table::columns(strategy.group, strategy.kind)
     }
 
     /// The cells of an object's row, one a column. `now` is Unix time in seconds, for ages.
@@ -171,10 +173,26 @@ fn keep_metadata(new: &mut Value, old: &Value) {
     }
 }
 
-/// What is known of a kind; `None` if only its structure is known.
+/// The kinds whose objects are known.
+static KNOWN: &[&dyn Kind] = &[
+    &core::Namespace,
+    &core::ConfigMap,
+    &core::Secret,
+    &core::ServiceAccount,
+    &lease::Lease,
+    &rbac::ROLES,
+    &rbac::CLUSTER_ROLES,
+    &rbac::ROLE_BINDINGS,
+    &rbac::CLUSTER_ROLE_BINDINGS,
+];
+
+/// What is known of a kind; `None` if it is no kind of the server at all.
 pub fn of(group: &str, kind: &str) -> Option<&'static dyn Kind> {
     let table = strategy::STRUCTURE_ONLY.iter();
-    table
-        .map(|strategy| -> &'static dyn Kind { strategy })
+    let table = table.map(|strategy| -> &'static dyn Kind { strategy });
+    KNOWN
+        .iter()
+        .copied()
+        .chain(table)
         .find(|known| known.strategy().group == group && known.strategy().kind == kind)
 }

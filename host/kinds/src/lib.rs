@@ -1,12 +1,17 @@
 //! What an API server knows of its built-in kinds beyond their structure: defaults, validation, what a write may change,
 //! and what `kubectl get` shows. Pure functions on JSON documents; it knows no store, no HTTP and no clock.
 
+mod core;
 mod document;
 mod fault;
 mod kind;
+mod lease;
 pub mod meta;
 pub mod names;
+mod rbac;
+mod selector;
 mod strategy;
+mod table;
 
 pub use fault::{Fault, FaultKind};
 pub use kind::{Cell, Column, Kind, Plain, of};

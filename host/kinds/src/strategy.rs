@@ -144,7 +144,6 @@ const CERTIFICATES: &str = "certificates.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
-const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const EVENT_SELECTORS: &[&str] = &[
     "involvedObject.kind",
@@ -162,16 +161,6 @@ const EVENT_SELECTORS: &[&str] = &[
 
 /// The kinds of which nothing more is known than what stands here.
 pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
-    Strategy::new("", "Namespace")
-        .unconditional()
-        .status_apart(&["spec"])
-        .named(NameRule::Label)
-        .selected_by(&["status.phase"]),
-    Strategy::new("", "ConfigMap").unconditional(),
-    Strategy::new("", "Secret").unconditional().selected_by(&["type"]),
-    Strategy::new("", "ServiceAccount")
-        .unconditional()
-        .answers_with_deleted(),
     Strategy::new("", "Service")
         .unconditional()
         .creates_on_update()
@@ -222,23 +211,6 @@ pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
         .counts_spec()
         .unconditional()
         .status_apart(&["spec"]),
-    Strategy::new(RBAC, "Role")
-        .unconditional()
-        .creates_on_update()
-        .named(NameRule::PathSegment),
-    Strategy::new(RBAC, "ClusterRole")
-        .unconditional()
-        .creates_on_update()
-        .named(NameRule::PathSegment),
-    Strategy::new(RBAC, "RoleBinding")
-        .unconditional()
-        .creates_on_update()
-        .named(NameRule::PathSegment),
-    Strategy::new(RBAC, "ClusterRoleBinding")
-        .unconditional()
-        .creates_on_update()
-        .named(NameRule::PathSegment),
-    Strategy::new("coordination.k8s.io", "Lease").creates_on_update(),
     Strategy::new("apiextensions.k8s.io", "CustomResourceDefinition")
         .counts_spec()
         .status_apart(&["metadata", "spec"])

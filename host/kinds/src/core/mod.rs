@@ -1,0 +1,14 @@
+//! The kinds of the group without a name that are no workloads.
+
+mod config_map;
+mod namespace;
+mod secret;
+mod service_account;
+
+pub(crate) use config_map::ConfigMap;
+pub(crate) use namespace::Namespace;
+pub(crate) use secret::Secret;
+pub(crate) use service_account::ServiceAccount;
+
+/// All keys and values of a ConfigMap or a Secret together, in bytes.
+const MAX_SIZE: usize = 1024 * 1024;
