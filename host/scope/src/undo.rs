@@ -265,13 +265,13 @@ pub(crate) fn names(entries: &[Entry]) -> String {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use chandlery_core::Digest;
     use chandlery_core::cluster::Facts;
     use chandlery_core::grant::Grant;
     use chandlery_core::memory::MemoryLedger;
     use chandlery_core::names::KEEP_ANNOTATION;
     use chandlery_core::ports::Scope as _;
     use chandlery_core::record::{Receipt, Record, Target};
-    use chandlery_core::Digest;
     use http::{Request, Response};
     use http_body_util::BodyExt as _;
     use kube::Client;
