@@ -6,7 +6,7 @@ use crate::document;
 use crate::fault::Fault;
 use crate::meta;
 use crate::strategy::{self, Strategy};
-use crate::{core, lease, rbac, table};
+use crate::{core, definition, lease, rbac, table};
 
 /// What is known of one built-in kind. Every method has the answer that suits a kind without rules of its own.
 ///
@@ -179,6 +179,7 @@ static KNOWN: &[&dyn Kind] = &[
     &core::ConfigMap,
     &core::Secret,
     &core::ServiceAccount,
+    &definition::CustomResourceDefinition,
     &lease::Lease,
     &rbac::ROLES,
     &rbac::CLUSTER_ROLES,

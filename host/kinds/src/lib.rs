@@ -2,6 +2,7 @@
 //! and what `kubectl get` shows. Pure functions on JSON documents; it knows no store, no HTTP and no clock.
 
 mod core;
+mod definition;
 mod document;
 mod fault;
 mod kind;

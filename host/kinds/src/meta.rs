@@ -52,6 +52,30 @@ pub fn validate(object: &Value, namespaced: bool, name: &dyn Fn(&str, bool) -> V
     faults
 }
 
+/// Finalizers without a domain that the server does not know. Most kinds of the server's own, but not all, say this of
+/// new objects after all else that is wrong with the metadata.
+pub(crate) fn unknown_finalizers(object: &Value) -> Vec<Fault> {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    texts(metadata, "finalizers")
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !matches!(*name, "kubernetes" | ORPHAN | FOREGROUND))
+        .map(|(index, name)| {
+            Fault::invalid(
+                format!("metadata.finalizers[{index}]"),
+                &name.into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+        })
+        .collect()
+}
+
+/// [`validate`] and [`unknown_finalizers`], as kinds of the server's own repeat them in updates.
+pub(crate) fn validate_again(object: &Value, namespaced: bool, name: &dyn Fn(&str, bool) -> Vec<String>) -> Vec<Fault> {
+    let mut faults = validate(object, namespaced, name);
+    faults.extend(unknown_finalizers(object));
+    faults
+}
+
 /// What is wrong with the metadata of an update: first all that would be wrong in a new object too, then what changed
 /// and may not.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<Fault> {

@@ -21,7 +21,7 @@ const fn strategy(kind: &'static str) -> Strategy {
 
 /// What is said of the metadata of an update beside what is said of all updates.
 fn metadata(object: &Value, namespaced: bool) -> Vec<Fault> {
-    meta::validate(object, namespaced, &|name, _| names::path_segment(name, false))
+    meta::validate_again(object, namespaced, &|name, _| names::path_segment(name, false))
 }
 
 /// Role, and ClusterRole which also reaches beyond namespaces.
@@ -129,7 +129,9 @@ impl Kind for Roles {
     }
 
     fn validate(&self, object: &Value) -> Vec<Fault> {
-        self.faults(object)
+        let mut faults = meta::unknown_finalizers(object);
+        faults.extend(self.faults(object));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
@@ -254,7 +256,9 @@ impl Kind for Bindings {
     }
 
     fn validate(&self, object: &Value) -> Vec<Fault> {
-        self.faults(object)
+        let mut faults = meta::unknown_finalizers(object);
+        faults.extend(self.faults(object));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {

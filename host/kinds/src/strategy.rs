@@ -211,10 +211,6 @@ pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
         .counts_spec()
         .unconditional()
         .status_apart(&["spec"]),
-    Strategy::new("apiextensions.k8s.io", "CustomResourceDefinition")
-        .counts_spec()
-        .status_apart(&["metadata", "spec"])
-        .named(NameRule::PathSegment),
     Strategy::new("", "PersistentVolumeClaim")
         .unconditional()
         .status_apart(&["spec"])

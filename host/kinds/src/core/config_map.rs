@@ -68,13 +68,15 @@ impl Kind for ConfigMap {
     }
 
     fn validate(&self, object: &Value) -> Vec<Fault> {
-        validate(object)
+        let mut faults = meta::unknown_finalizers(object);
+        faults.extend(validate(object));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
         let mut faults = meta::validate_change(new, old);
         faults.extend(validate_immutable(new, old, &["data", "binaryData"]));
-        faults.extend(meta::validate(new, true, &names::subdomain));
+        faults.extend(meta::validate_again(new, true, &names::subdomain));
         faults.extend(validate(new));
         faults
     }

@@ -82,11 +82,13 @@ impl Kind for Namespace {
     }
 
     fn validate(&self, object: &Value) -> Vec<Fault> {
-        validate(object)
+        let mut faults = meta::unknown_finalizers(object);
+        faults.extend(validate(object));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate(new, false, &names::label);
+        let mut faults = meta::validate_again(new, false, &names::label);
         faults.extend(validate(new));
         faults.extend(meta::validate_change(new, old));
         faults

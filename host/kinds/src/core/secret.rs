@@ -124,7 +124,9 @@ impl Kind for Secret {
     }
 
     fn validate(&self, object: &Value) -> Vec<Fault> {
-        validate(object)
+        let mut faults = meta::unknown_finalizers(object);
+        faults.extend(validate(object));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
@@ -133,7 +135,7 @@ impl Kind for Secret {
             faults.push(Fault::immutable("type", at(new, &["type"])));
         }
         faults.extend(validate_immutable(new, old, &["data"]));
-        faults.extend(meta::validate(new, true, &names::subdomain));
+        faults.extend(meta::validate_again(new, true, &names::subdomain));
         faults.extend(validate(new));
         faults
     }

@@ -40,9 +40,13 @@ impl Kind for ServiceAccount {
         keep_names(new);
     }
 
+    fn validate(&self, object: &Value) -> Vec<Fault> {
+        meta::unknown_finalizers(object)
+    }
+
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
         let mut faults = meta::validate_change(new, old);
-        faults.extend(meta::validate(new, true, &names::subdomain));
+        faults.extend(meta::validate_again(new, true, &names::subdomain));
         faults
     }
 
