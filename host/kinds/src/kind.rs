@@ -6,7 +6,7 @@ use crate::document;
 use crate::fault::Fault;
 use crate::meta;
 use crate::strategy::{self, Strategy};
-use crate::{core, definition, lease, rbac, table};
+use crate::{apps, core, definition, lease, pods, rbac, table};
 
 /// What is known of one built-in kind. Every method has the answer that suits a kind without rules of its own.
 ///
@@ -57,10 +57,16 @@ pub trait Kind: Send + Sync {
     /// What deserialisation fills in. Called on every decoded body, also on the result of a patch; idempotent.
     fn default(&self, _object: &mut Value) {}
 
+    /// The status of an object that nobody has looked at yet: what Go writes of one that is empty.
+    fn empty_status(&self) -> Value {
+        strategy::empty_status(self.strategy().kind)
+    }
+
     /// Before a create is validated: drops what a client may not set.
     fn prepare_create(&self, object: &mut Value) {
         for field in self.reset_by_main() {
-            document::set(object, field, None);
+            let empty = (*field == "status").then(|| self.empty_status());
+            document::set(object, field, empty);
         }
     }
 
@@ -91,12 +97,12 @@ pub trait Kind: Send + Sync {
 
     /// What is wrong with an update, in the server's order; says again what [`Kind::validate`] says where the server does.
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        meta::validate_change(new, old)
+        meta::validate_change_again(new, old)
     }
 
     /// What is wrong with an update of the status.
     fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        meta::validate_change(new, old)
+        meta::validate_change_again(new, old)
     }
 
     /// Headers of type Warning that a write earns.
@@ -180,6 +186,13 @@ static KNOWN: &[&dyn Kind] = &[
     &core::Secret,
     &core::ServiceAccount,
     &definition::CustomResourceDefinition,
+    &core::PersistentVolumeClaim,
+    &core::ResourceQuota,
+    &pods::Pod,
+    &apps::Deployment,
+    &apps::StatefulSet,
+    &apps::DaemonSet,
+    &apps::ReplicaSet,
     &lease::Lease,
     &rbac::ROLES,
     &rbac::CLUSTER_ROLES,

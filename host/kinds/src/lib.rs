@@ -1,6 +1,7 @@
 //! What an API server knows of its built-in kinds beyond their structure: defaults, validation, what a write may change,
 //! and what `kubectl get` shows. Pure functions on JSON documents; it knows no store, no HTTP and no clock.
 
+mod apps;
 mod core;
 mod definition;
 mod document;
@@ -9,6 +10,8 @@ mod kind;
 mod lease;
 pub mod meta;
 pub mod names;
+mod pods;
+pub mod quantity;
 mod rbac;
 mod selector;
 mod strategy;

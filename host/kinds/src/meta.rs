@@ -85,6 +85,13 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<Fault> {
     faults
 }
 
+/// [`validate_change`] and [`unknown_finalizers`], as kinds of the server's own repeat them in updates.
+pub(crate) fn validate_change_again(new: &Value, old: &Value) -> Vec<Fault> {
+    let mut faults = validate_change(new, old);
+    faults.extend(unknown_finalizers(new));
+    faults
+}
+
 /// What changed in the metadata and may not. Kinds say this once more than [`validate_update`] does, and so does the
 /// server's answer.
 pub fn validate_change(new: &Value, old: &Value) -> Vec<Fault> {

@@ -140,7 +140,7 @@ impl Kind for Roles {
             faults.extend(metadata(new, self.namespaced));
             faults.extend(self.faults(new));
         }
-        faults.extend(meta::validate_change(new, old));
+        faults.extend(meta::validate_change_again(new, old));
         faults
     }
 }
@@ -267,7 +267,7 @@ impl Kind for Bindings {
             faults.extend(metadata(new, self.namespaced));
             faults.extend(self.faults(new));
         }
-        faults.extend(meta::validate_change(new, old));
+        faults.extend(meta::validate_change_again(new, old));
         if new.get("roleRef") != old.get("roleRef") {
             let reference = at(new, &["roleRef"]);
             // The server shows its inner type, whose fields have no JSON names.

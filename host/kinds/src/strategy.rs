@@ -1,6 +1,6 @@
 //! The table of how the server treats each built-in kind, apart from what is in its objects: one line a kind.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::document::{at, text};
 use crate::kind::Kind;
@@ -168,40 +168,6 @@ pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
         .named(NameRule::Label1035)
         .selected_by(&["spec.clusterIP", "spec.type"])
         .answers_with_deleted(),
-    Strategy::new("", "Pod")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
-        .selected_by(&[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-        ])
-        .answers_with_deleted(),
-    Strategy::new("apps", "Deployment")
-        .counts(&["spec", "annotations"])
-        .unconditional()
-        .status_apart(&["spec", "metadata.labels"]),
-    Strategy::new("apps", "StatefulSet")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec"])
-        .named(NameRule::Label),
-    Strategy::new("apps", "DaemonSet")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec"]),
-    Strategy::new("apps", "ReplicaSet")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec"])
-        .selected_by(&["status.replicas"]),
     Strategy::new("batch", "Job")
         .counts_spec()
         .unconditional()
@@ -211,15 +177,7 @@ pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
         .counts_spec()
         .unconditional()
         .status_apart(&["spec"]),
-    Strategy::new("", "PersistentVolumeClaim")
-        .unconditional()
-        .status_apart(&["spec"])
-        .answers_with_deleted(),
     Strategy::new(NETWORKING, "NetworkPolicy").counts_spec().unconditional(),
-    Strategy::new("", "ResourceQuota")
-        .unconditional()
-        .status_apart(&["spec"])
-        .answers_with_deleted(),
     Strategy::new("", "Endpoints").unconditional().creates_on_update(),
     Strategy::new("", "Event")
         .unconditional()
@@ -340,6 +298,30 @@ impl Kind for Strategy {
 
     fn knows_only_structure(&self) -> bool {
         true
+    }
+}
+
+/// What Go writes of a status that is empty.
+pub(crate) fn empty_status(kind: &str) -> Value {
+    match kind {
+        "ReplicaSet" | "ReplicationController" => json!({"replicas": 0}),
+        "StatefulSet" => json!({"replicas": 0, "availableReplicas": 0}),
+        "DaemonSet" => json!({
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }),
+        "Service" | "Ingress" => json!({"loadBalancer": {}}),
+        "HorizontalPodAutoscaler" => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        "PodDisruptionBudget" => json!({
+            "disruptionsAllowed": 0,
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "expectedPods": 0,
+        }),
+        "VolumeAttachment" => json!({"attached": false}),
+        _ => json!({}),
     }
 }
 

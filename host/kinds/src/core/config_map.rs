@@ -74,7 +74,7 @@ impl Kind for ConfigMap {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate_change(new, old);
+        let mut faults = meta::validate_change_again(new, old);
         faults.extend(validate_immutable(new, old, &["data", "binaryData"]));
         faults.extend(meta::validate_again(new, true, &names::subdomain));
         faults.extend(validate(new));

@@ -90,12 +90,12 @@ impl Kind for Namespace {
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
         let mut faults = meta::validate_again(new, false, &names::label);
         faults.extend(validate(new));
-        faults.extend(meta::validate_change(new, old));
+        faults.extend(meta::validate_change_again(new, old));
         faults
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate_change(new, old);
+        let mut faults = meta::validate_change_again(new, old);
         let phase = at(new, &["status", "phase"]);
         let (wanted, when) = if at(new, &["metadata", "deletionTimestamp"]).is_null() {
             ("Active", "empty")

@@ -130,7 +130,7 @@ impl Kind for Secret {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate_change(new, old);
+        let mut faults = meta::validate_change_again(new, old);
         if text(new, "type") != text(old, "type") {
             faults.push(Fault::immutable("type", at(new, &["type"])));
         }

@@ -45,7 +45,7 @@ impl Kind for ServiceAccount {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate_change(new, old);
+        let mut faults = meta::validate_change_again(new, old);
         faults.extend(meta::validate_again(new, true, &names::subdomain));
         faults
     }
