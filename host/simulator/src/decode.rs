@@ -4,16 +4,11 @@ use serde_json::Value;
 
 use crate::catalog::{Resource, Version};
 use crate::json::{self, Parsed};
+use crate::object;
 use crate::options::Strictness;
 use crate::request::Call;
 use crate::status::Failure;
 use crate::world::World;
-
-/// A document and the warnings it earned.
-pub(crate) struct Decoded {
-    pub(crate) document: Value,
-    pub(crate) warnings: Vec<String>,
-}
 
 pub(crate) fn unsupported_body() -> Failure {
     Failure::unsupported_media_type(
@@ -59,12 +54,12 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Parsed, Failure> {
 impl World {
     /// Reads the body of a create or an update as an object of a resource.
     pub(crate) fn decode_body(
-        &self,
+        &mut self,
         call: &Call,
         resource: &Resource,
         version: &Version,
         strictness: Strictness,
-    ) -> Result<Decoded, Failure> {
+    ) -> Result<Value, Failure> {
         let unrecognized = |failure: Failure| match failure.reason {
             "BadRequest" => {
                 let shown = if call.body.is_empty() {
@@ -102,14 +97,12 @@ impl World {
                     String::from_utf8_lossy(&call.body)
                 )));
             }
-            if kind != resource.kind || api_version != expected {
-                let (group, of) = crate::catalog::split(api_version);
+            if api_version != expected {
                 return Err(Failure::bad_request(format!(
-                    "{kind} in version \"{of}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \"{}\" in scheme",
-                    resource.kind,
-                    crate::catalog::api_version(group, of)
+                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
                 )));
             }
+            // Another kind is a matter of validation.
             return Ok(());
         }
         let same = (kind.is_empty() || kind == resource.kind) && (api_version.is_empty() || api_version == expected);
@@ -117,13 +110,17 @@ impl World {
             return Ok(());
         }
         let (_, of) = crate::catalog::split(api_version);
-        let why = if api_version != expected && !api_version.is_empty() || kind.is_empty() {
-            format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")
-        } else {
+        let (group, _) = crate::catalog::split(api_version);
+        let is_known = self.base().types.get(group, of, kind).is_some();
+        let why = if is_known {
             format!(
                 "converting ({of}.{kind}) to ({}.{}): unknown conversion",
                 internal(&resource.group),
                 resource.kind
+            )
+        } else {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""
             )
         };
         Err(Failure::bad_request(format!(
@@ -134,12 +131,12 @@ impl World {
 
     /// Checks the structure of a document, and makes it what the server holds.
     pub(crate) fn decode(
-        &self,
+        &mut self,
         parsed: Parsed,
         resource: &Resource,
         version: &Version,
         strictness: Strictness,
-    ) -> Result<Decoded, Failure> {
+    ) -> Result<Value, Failure> {
         let Parsed {
             value: mut document,
             duplicates,
@@ -151,19 +148,22 @@ impl World {
             ))
         };
         let mut oddities: Vec<String> = Vec::new();
-        if strictness != Strictness::Ignore {
+        let is_foreign = resource.custom().is_some()
+            && document
+                .get("kind")
+                .and_then(Value::as_str)
+                .is_some_and(|kind| kind != resource.kind);
+        if strictness != Strictness::Ignore && !is_foreign {
             oddities.extend(version.schema.unknown_fields(&document).iter().map(ToString::to_string));
             oddities.extend(duplicates.iter().map(|path| format!("duplicate field \"{path}\"")));
         }
         if strictness == Strictness::Strict && !oddities.is_empty() {
             return Err(refused(&format!("strict decoding error: {}", oddities.join(", "))));
         }
+        self.warned.extend(oddities);
         self.settle_structure(&mut document, resource, version)
             .map_err(|why| refused(&why))?;
-        Ok(Decoded {
-            document,
-            warnings: oddities,
-        })
+        Ok(document)
     }
 
     /// Brings a document into the form in which the server holds it: unknown fields gone, defaults set. Idempotent.
@@ -174,9 +174,14 @@ impl World {
         version: &Version,
     ) -> Result<(), String> {
         let structures = &self.base().structures;
-        crate::object::set_type(document, &resource.api_version(&version.name), &resource.kind);
+        let given = document.get("kind").cloned();
+        object::set_type(document, &resource.api_version(&version.name), &resource.kind);
         if let Some(custom) = resource.custom() {
-            return custom.settle_structure(document, version, structures);
+            custom.settle_structure(document, version, structures)?;
+            if let Some(kind) = given.filter(|kind| *kind != resource.kind.as_str()) {
+                object::map_mut(document).insert("kind".to_owned(), kind);
+            }
+            return Ok(());
         }
         if let Some(why) = structures.mismatch(&version.schema, &resource.kind, document) {
             return Err(why);
@@ -187,7 +192,7 @@ impl World {
             kind.default(document);
             structures.normalise(&version.schema, document);
         }
-        crate::object::set_type(document, &resource.api_version(&version.name), &resource.kind);
+        object::set_type(document, &resource.api_version(&version.name), &resource.kind);
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ impl World {
         };
         let mut document = deleted.document;
         object::set_type(&mut document, &resource.api_version(&version.name), &resource.kind);
-        self.object_answer(call, target, code, &document, Vec::new())
+        self.object_answer(call, target, code, &document)
     }
 
     pub(crate) fn delete_collection(&mut self, call: &Call, target: &Target) -> Result<Answer, Failure> {
@@ -72,7 +72,8 @@ impl World {
                 },
             };
             match self.delete_one(&inner, &key.name, &options) {
-                Ok(deleted) => document = deleted.document,
+                // The answer shows them as they were listed.
+                Ok(_) => {}
                 Err(failure) if failure.code == StatusCode::NOT_FOUND => {}
                 Err(failure) => return Err(failure),
             }
@@ -89,10 +90,15 @@ impl World {
             }
             items.push(document);
         }
+        let mut metadata = json!({"resourceVersion": self.store.version().to_string()});
+        if target.resource.custom().is_some() {
+            // As in every list of custom resources.
+            object::map_mut(&mut metadata).insert("continue".into(), "".into());
+        }
         let list = json!({
             "kind": target.resource.list_kind.as_str(),
             "apiVersion": target.resource.api_version(&version.name),
-            "metadata": {"resourceVersion": self.store.version().to_string()},
+            "metadata": metadata,
             "items": items,
         });
         Ok(Answer::value(StatusCode::OK, &list))
@@ -126,6 +132,7 @@ impl World {
         if !waits {
             if !options.dry_run {
                 self.store.remove(&key);
+                object::set_resource_version(&mut document, self.store.version());
                 self.after_removal(resource, &old);
             }
             return Ok(Deleted {

@@ -81,7 +81,7 @@ impl Form {
 impl World {
     /// The answer to a write.
     pub(crate) fn written(&self, call: &Call, target: &Target, written: Written) -> Result<Answer, Failure> {
-        self.object_answer(call, target, written.code, &written.document, written.warnings)
+        self.object_answer(call, target, written.code, &written.document)
     }
 
     /// One object in the form that is asked for.
@@ -91,7 +91,6 @@ impl World {
         target: &Target,
         code: StatusCode,
         document: &Value,
-        warnings: Vec<String>,
     ) -> Result<Answer, Failure> {
         let answer = match Form::negotiate(call, true)? {
             Form::Json => {
@@ -112,7 +111,7 @@ impl World {
             }
             Form::Metadata => Answer::value(code, &partial(document)),
         };
-        Ok(answer.with_warnings(warnings))
+        Ok(answer)
     }
 
     /// The bytes of one stored object, as an answer to `get`.

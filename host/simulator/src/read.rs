@@ -44,7 +44,7 @@ impl World {
             return Ok(Answer::json(StatusCode::OK, self.stored_body(target, stored)));
         }
         let document = self.seen_document(&target.resource, &target.path.version, stored);
-        self.object_answer(call, target, StatusCode::OK, &document, Vec::new())
+        self.object_answer(call, target, StatusCode::OK, &document)
     }
 
     fn check_not_future(&self, version: Option<u64>) -> Result<(), Failure> {
@@ -83,6 +83,7 @@ impl World {
             call.query.text("labelSelector"),
             call.query.text("fieldSelector"),
             &known,
+            target.resource.custom().is_some(),
         )?;
         if let Some(name) = target.path.name.as_deref() {
             selection.narrow_to(name);
@@ -177,6 +178,10 @@ impl World {
                 .for_each(|(key, stored)| consider(&mut page, key, stored)),
         }
         let mut metadata = json!({"resourceVersion": version.to_string()});
+        if resource.custom().is_some() {
+            // Lists of custom resources say that there is no more.
+            object::map_mut(&mut metadata).insert("continue".into(), "".into());
+        }
         if let (true, Some(last)) = (page.remaining > 0, &page.last) {
             let token = Continuation {
                 version: Some(version),
@@ -327,8 +332,13 @@ impl Continuation {
             .map_err(|_| refuse("continue key is not valid: illegal base64 data at input byte 0"))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = bytes.first().copied().map_or('?', char::from);
+            let shown = if first.is_ascii_graphic() {
+                first.to_string()
+            } else {
+                format!("\\u{:04x}", u32::from(first))
+            };
             refuse(&format!(
-                "continue key is not valid: invalid character '{first}' looking for beginning of value"
+                "continue key is not valid: invalid character '{shown}' looking for beginning of value"
             ))
         })?;
         if value.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {

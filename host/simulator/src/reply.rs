@@ -46,11 +46,6 @@ impl Answer {
             ..Self::json(code, text.to_owned())
         }
     }
-
-    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        self.warnings = warnings;
-        self
-    }
 }
 
 impl From<Failure> for Answer {

@@ -37,12 +37,17 @@ enum Token {
 
 impl Selection {
     /// Reads both selectors; `fields` are the names a field selector may use.
-    pub(crate) fn parse(labels: Option<&str>, fields: Option<&str>, known: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn parse(
+        labels: Option<&str>,
+        fields: Option<&str>,
+        known: &[&str],
+        is_custom: bool,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             labels: Parser::new(labels.unwrap_or_default())
                 .requirements()
                 .map_err(Failure::bad_request)?,
-            fields: parse_fields(fields.unwrap_or_default(), known)?,
+            fields: parse_fields(fields.unwrap_or_default(), known, is_custom)?,
         })
     }
 
@@ -296,7 +301,7 @@ fn judge_value(key: &str, value: &str) -> Result<(), String> {
     }
 }
 
-fn parse_fields(text: &str, known: &[&str]) -> Result<Vec<(String, bool, String)>, Failure> {
+fn parse_fields(text: &str, known: &[&str], is_custom: bool) -> Result<Vec<(String, bool, String)>, Failure> {
     let mut fields = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let Some((name, equal, value)) = split_field(part) else {
@@ -305,7 +310,7 @@ fn parse_fields(text: &str, known: &[&str]) -> Result<Vec<(String, bool, String)
             )));
         };
         if !known.contains(&name) {
-            return Err(unknown_field(name, known));
+            return Err(unknown_field(name, known, is_custom));
         }
         fields.push((name.to_owned(), equal, value.to_owned()));
     }
@@ -320,9 +325,9 @@ fn split_field(part: &str) -> Option<(&str, bool, &str)> {
     Some((name, true, value))
 }
 
-fn unknown_field(name: &str, known: &[&str]) -> Failure {
-    // Only kinds without selectors of their own tell which there are.
-    if known.len() > 2 {
+fn unknown_field(name: &str, known: &[&str], is_custom: bool) -> Failure {
+    // Only built-in kinds without selectors of their own tell which there are.
+    if is_custom || known.len() > 2 {
         Failure::bad_request(format!("field label not supported: {name}"))
     } else {
         Failure::bad_request(format!(

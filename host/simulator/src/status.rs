@@ -109,6 +109,17 @@ impl Failure {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// The server stumbled.
+    pub(crate) fn internal(why: &str) -> Self {
+        let mut failure = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {why}"),
+        );
+        failure.set_causes(vec![Cause::new("", "", why)]);
+        failure
+    }
+
     /// There is no such object.
     pub(crate) fn not_found(resource: &str, group: &str, name: &str) -> Self {
         Self::new(
@@ -172,17 +183,9 @@ impl Failure {
     }
 
     /// A patch after which the object could not be read.
-    pub(crate) fn unprocessable_patch(kind: &str, name: &str, why: &str) -> Self {
-        Self::invalid(
-            kind,
-            "",
-            name,
-            vec![Cause::new(
-                "FieldValueInvalid",
-                "patch",
-                format!("Invalid value: {why}"),
-            )],
-        )
+    pub(crate) fn unprocessable_patch(why: &str) -> Self {
+        let cause = Cause::new("FieldValueInvalid", "patch", format!("Invalid value: {why}"));
+        Self::invalid("", "", "", vec![cause])
     }
 
     /// Policy is against it.
@@ -339,7 +342,9 @@ impl Details {
         if !self.causes.is_empty() {
             let causes = self.causes.iter().map(|cause| {
                 let mut entry = Map::new();
-                entry.insert("reason".into(), cause.reason.clone().into());
+                if !cause.reason.is_empty() {
+                    entry.insert("reason".into(), cause.reason.clone().into());
+                }
                 entry.insert("message".into(), cause.message.clone().into());
                 if !cause.field.is_empty() {
                     entry.insert("field".into(), cause.field.clone().into());

@@ -55,7 +55,8 @@ impl Structures {
                 }
                 if let Some(structure) = structure {
                     for name in &structure.omitted {
-                        if map.get(name).is_some_and(is_empty) {
+                        // An empty list of managers is a wish of its own: to forget them all.
+                        if name != "managedFields" && map.get(name).is_some_and(is_empty) {
                             map.remove(name);
                         }
                     }
@@ -71,6 +72,31 @@ impl Structures {
                         *item = empty(&element);
                     }
                     self.visit(&element, item, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Turns what the server holds into what its store gives back: it knows no difference between an empty list and none.
+    pub(crate) fn store(&self, schema: &Schema, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                let structure = schema.name().and_then(|name| self.0.get(name));
+                for (name, value) in map.iter_mut() {
+                    let is_empty_list = value.as_array().is_some_and(Vec::is_empty);
+                    if is_empty_list
+                        && structure.is_some_and(|structure| structure.written.get(name) == Some(&Value::Null))
+                    {
+                        *value = Value::Null;
+                    } else if let Some(child) = schema.property(name) {
+                        self.store(&child, value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(element) = schema.items() {
+                    items.iter_mut().for_each(|item| self.store(&element, item));
                 }
             }
             _ => {}

@@ -107,6 +107,10 @@ impl World {
         let paths = Paths::of(&target.resource, &version.name);
         let current = paths.scale(&old);
         if verb == "get" {
+            if paths.is_custom && old.pointer(&Paths::pointer(&paths.spec)).is_none() {
+                let why = format!("the spec replicas field \"{}\" does not exist", paths.spec);
+                return Err(Failure::internal(&why));
+            }
             return Ok(Answer::value(StatusCode::OK, &current));
         }
         let kind = if verb == "patch" {
@@ -139,12 +143,7 @@ impl World {
             .and_then(Value::as_i64)
             .unwrap_or_default();
         if replicas < 0 {
-            let cause = Cause::new(
-                "FieldValueInvalid",
-                "spec.replicas",
-                format!("Invalid value: {replicas}: must be greater than or equal to 0"),
-            );
-            return Err(Failure::invalid("Scale", "autoscaling", &name, vec![cause]));
+            return Err(negative_scale(&target.resource, &name, replicas));
         }
         let mut new = old.clone();
         let given = object::resource_version(&wanted).to_owned();
@@ -158,9 +157,17 @@ impl World {
             subresource: "scale",
             options,
             manager: call.manager(),
-            warnings: Vec::new(),
         };
-        let managed = self.managed_after_update(&change, &old, &new);
+        // To a scale, no number is the number zero: who sets one where there was none changes nothing.
+        let mut seen = old.clone();
+        paths.set_replicas(
+            &mut seen,
+            current
+                .pointer("/spec/replicas")
+                .and_then(Value::as_i64)
+                .unwrap_or_default(),
+        );
+        let managed = self.managed_after_update(&change, &seen, &new);
         managed.write_to(&mut new);
         let document = self.replace(&mut change, key, &old, new, &managed)?;
         Ok(Answer::value(StatusCode::OK, &paths.scale(&document)))
@@ -176,7 +183,7 @@ impl World {
             )));
         }
         let version = target.version()?;
-        let mut document = self.decode_body(call, resource, version, Strictness::Warn)?.document;
+        let mut document = self.decode_body(call, resource, version, Strictness::Warn)?;
         let status = match resource.kind.as_str() {
             "TokenReview" => self.review_token(&document),
             "SubjectAccessReview" | "LocalSubjectAccessReview" => self.review_access(&user_of(&document), &document),
@@ -193,7 +200,6 @@ impl World {
             Written {
                 code: StatusCode::CREATED,
                 document,
-                warnings: Vec::new(),
             },
         )
         .map(Reply::Answer)
@@ -425,4 +431,26 @@ fn selector_text(selector: &Value) -> String {
     }
     parts.sort();
     parts.join(",")
+}
+
+fn negative_scale(resource: &Resource, name: &str, replicas: i64) -> Failure {
+    let refuse = |kind: &str, group: &str, field: &str, why: &str| {
+        let cause = Cause::new("FieldValueInvalid", field, format!("Invalid value: {replicas}: {why}"));
+        Failure::invalid(kind, group, name, vec![cause])
+    };
+    if resource.custom().is_some() {
+        refuse(
+            &resource.kind,
+            &resource.group,
+            ".spec.replicas",
+            "should be a non-negative integer",
+        )
+    } else {
+        refuse(
+            "Scale",
+            "autoscaling",
+            "spec.replicas",
+            "must be greater than or equal to 0",
+        )
+    }
 }

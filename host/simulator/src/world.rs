@@ -30,6 +30,8 @@ pub struct World {
     pub(crate) ids: Ids,
     pub(crate) signer: Arc<Signer>,
     pub(crate) pending: crate::actors::Pending,
+    /// What the client of the request under way is to be warned of, however it ends.
+    pub(crate) warned: Vec<String>,
 }
 
 /// A request whose resource is found.
@@ -80,6 +82,7 @@ impl World {
             ids: Ids::new(settings.seed),
             signer: Arc::new(Signer::new()),
             pending: crate::actors::Pending::default(),
+            warned: Vec::new(),
             settings,
         };
         for object in world.base().objects.clone() {
@@ -204,9 +207,13 @@ impl World {
     /// Answers one request, and lets the controllers do what follows from it.
     pub(crate) fn answer(&mut self, call: &Call) -> Reply {
         let before = self.store.version();
-        let reply = self
+        self.warned.clear();
+        let mut reply = self
             .try_answer(call)
             .unwrap_or_else(|failure| Reply::Answer(failure.into()));
+        if let Reply::Answer(answer) = &mut reply {
+            answer.warnings = std::mem::take(&mut self.warned);
+        }
         if self.settings.controllers && self.store.version() != before {
             self.settle();
         }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::catalog::{Resource, Version};
-use crate::decode::{self, Decoded};
+use crate::decode;
 use crate::json::Parsed;
 use crate::object;
 use crate::options::WriteOptions;
@@ -21,7 +21,6 @@ use crate::world::{Target, World};
 pub(crate) struct Written {
     pub(crate) code: StatusCode,
     pub(crate) document: Value,
-    pub(crate) warnings: Vec<String>,
 }
 
 /// A write that is under way.
@@ -32,7 +31,6 @@ pub(crate) struct Change<'a> {
     pub(crate) subresource: &'a str,
     pub(crate) options: WriteOptions,
     pub(crate) manager: String,
-    pub(crate) warnings: Vec<String>,
 }
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -46,20 +44,16 @@ impl World {
     pub(crate) fn create(&mut self, call: &Call, target: &Target) -> Result<Answer, Failure> {
         let options = WriteOptions::parse(call, "CreateOptions", false)?;
         let version = target.version()?;
-        let Decoded { mut document, warnings } =
-            self.decode_body(call, &target.resource, version, options.strictness)?;
+        let mut document = self.decode_body(call, &target.resource, version, options.strictness)?;
         let mut change = Change {
             target,
             version,
             subresource: "",
             options,
             manager: call.manager(),
-            warnings,
         };
         adopt_namespace(&mut document, target)?;
-        let zero = version
-            .schema
-            .zero_object(&target.resource.api_version(&version.name), &target.resource.kind);
+        let zero = self.empty(&target.resource, version);
         let managed = self.managed_after_update(&change, &zero, &document);
         managed.write_to(&mut document);
         let document = self.insert(Some(call), &mut change, document)?;
@@ -69,7 +63,6 @@ impl World {
             Written {
                 code: StatusCode::CREATED,
                 document,
-                warnings: change.warnings,
             },
         )
     }
@@ -77,8 +70,7 @@ impl World {
     pub(crate) fn update(&mut self, call: &Call, target: &Target, subresource: &str) -> Result<Answer, Failure> {
         let options = WriteOptions::parse(call, "UpdateOptions", false)?;
         let version = target.version()?;
-        let Decoded { mut document, warnings } =
-            self.decode_body(call, &target.resource, version, options.strictness)?;
+        let mut document = self.decode_body(call, &target.resource, version, options.strictness)?;
         let name = target.path.name.as_deref().unwrap_or_default();
         check_name(&document, name, target)?;
         adopt_namespace(&mut document, target)?;
@@ -88,7 +80,6 @@ impl World {
             subresource,
             options,
             manager: call.manager(),
-            warnings,
         };
         let key = target.key(name);
         let Some(old) = self.live(&key, &target.resource, version) else {
@@ -99,12 +90,16 @@ impl World {
             if !creates || !subresource.is_empty() {
                 return Err(target.not_found(name));
             }
-            let zero = version
-                .schema
-                .zero_object(&target.resource.api_version(&version.name), &target.resource.kind);
+            let wanted = object::uid(&document);
+            if !wanted.is_empty() {
+                return Err(self.uid_precondition(&change, name, wanted, ""));
+            }
+            let zero = self.empty(&target.resource, version);
             let managed = self.managed_after_update(&change, &zero, &document);
             managed.write_to(&mut document);
-            object::set(&mut document, "resourceVersion", None);
+            if !change.options.dry_run {
+                object::set(&mut document, "resourceVersion", None);
+            }
             let document = self.insert(Some(call), &mut change, document)?;
             return self.written(
                 call,
@@ -112,13 +107,12 @@ impl World {
                 Written {
                     code: StatusCode::CREATED,
                     document,
-                    warnings: change.warnings,
                 },
             );
         };
         let wanted = object::uid(&document);
         if !wanted.is_empty() && wanted != object::uid(&old) {
-            return Err(self.uid_precondition(target, name, wanted, object::uid(&old)));
+            return Err(self.uid_precondition(&change, name, wanted, object::uid(&old)));
         }
         let managed = self.managed_after_update(&change, &old, &document);
         managed.write_to(&mut document);
@@ -129,7 +123,6 @@ impl World {
             Written {
                 code: StatusCode::OK,
                 document,
-                warnings: change.warnings,
             },
         )
     }
@@ -158,7 +151,6 @@ impl World {
             subresource,
             options,
             manager: call.manager(),
-            warnings: Vec::new(),
         };
         let old = self.live(&key, &target.resource, version);
         let written = if is_apply {
@@ -177,21 +169,13 @@ impl World {
             Written {
                 code: StatusCode::OK,
                 document,
-                warnings: Vec::new(),
             }
         };
-        self.written(
-            call,
-            target,
-            Written {
-                warnings: change.warnings,
-                ..written
-            },
-        )
+        self.written(call, target, Written { ..written })
     }
 
     /// The object after one of the patches that are no apply.
-    fn patched(&self, call: &Call, change: &mut Change<'_>, media_type: &str, old: &Value) -> Result<Value, Failure> {
+    fn patched(&mut self, call: &Call, change: &Change<'_>, media_type: &str, old: &Value) -> Result<Value, Failure> {
         let resource = &change.target.resource;
         let parsed = decode_patch(call, media_type)?;
         let patched = match media_type {
@@ -201,11 +185,11 @@ impl World {
         };
         let patched = patched.map_err(refused_patch)?;
         let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default();
-        if text("kind") != resource.kind || text("apiVersion") != resource.api_version(&change.version.name) {
+        if resource.custom().is_none() && text("kind") != resource.kind {
             return Err(Failure::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}: the patch changes apiVersion or kind",
+                "{} in version \"{}\" cannot be handled as a {}: the patch changes the kind",
                 text("kind"),
-                text("apiVersion"),
+                change.version.name,
                 resource.kind
             )));
         }
@@ -217,10 +201,10 @@ impl World {
             .decode(parsed, resource, change.version, change.options.strictness)
             .map_err(|failure| match resource.custom() {
                 Some(_) => failure,
-                None => Failure::unprocessable_patch(&resource.kind, object::name(old), &failure.message),
+                None => Failure::unprocessable_patch(&failure.message),
             })?;
-        change.warnings.extend(decoded.warnings);
-        Ok(decoded.document)
+        check_name(&decoded, object::name(old), change.target)?;
+        Ok(decoded)
     }
 
     /// Server-side apply, which also creates.
@@ -233,7 +217,7 @@ impl World {
     ) -> Result<Written, Failure> {
         let target = change.target;
         let resource = &target.resource;
-        let Parsed { mut value, .. } = decode::yaml(&call.body)?;
+        let Parsed { value, .. } = decode::yaml(&call.body)?;
         if !value.is_object() {
             return Err(Failure::bad_request("error decoding YAML: the body must be an object"));
         }
@@ -242,7 +226,7 @@ impl World {
             return Err(target.not_found(&name));
         }
         let api_version = resource.api_version(&change.version.name);
-        let zero = change.version.schema.zero_object(&api_version, &resource.kind);
+        let zero = self.empty(resource, change.version);
         let time = self.timestamp();
         let others: Vec<(String, &Schema)> = other_versions(resource, change.version);
         let others: Vec<(&str, &Schema)> = others
@@ -250,9 +234,6 @@ impl World {
             .map(|(version, schema)| (version.as_str(), *schema))
             .collect();
         let reset = reset_fields(resource, change);
-        if old.is_some() {
-            strip_name(&mut value, &name, target)?;
-        }
         let request = ApplyRequest {
             schema: &change.version.schema,
             other_versions: &others,
@@ -276,13 +257,9 @@ impl World {
             (None, None) => zero.clone(),
         };
         self.settle_structure(&mut document, resource, change.version)
-            .map_err(|why| {
-                Failure::bad_request(format!(
-                    "{} in version \"{}\" cannot be handled as a {}: {why}",
-                    resource.kind, change.version.name, resource.kind
-                ))
-            })?;
+            .map_err(|why| unreadable(&value, resource, &change.version.name, &why))?;
         object::metadata_mut(&mut document);
+        check_name(&document, &name, target)?;
         applied.managed.write_to(&mut document);
         let Some(old) = old else {
             let uid = object::uid(&document);
@@ -291,21 +268,18 @@ impl World {
                     format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
                 return Err(Failure::conflict(&resource.plural, &resource.group, &name, &why));
             }
-            check_name(&document, &name, target)?;
             adopt_namespace(&mut document, target)?;
             object::set(&mut document, "resourceVersion", None);
             let document = self.insert(Some(call), change, document)?;
             return Ok(Written {
                 code: StatusCode::CREATED,
                 document,
-                warnings: Vec::new(),
             });
         };
         let document = self.replace(change, key, &old, document, &applied.managed)?;
         Ok(Written {
             code: StatusCode::OK,
             document,
-            warnings: Vec::new(),
         })
     }
 
@@ -333,6 +307,18 @@ impl World {
                 reset_fields: reset.as_ref(),
             },
         })
+    }
+
+    /// An object before anything was put into it: what ownership of a new object is measured by.
+    pub(crate) fn empty(&self, resource: &Resource, version: &Version) -> Value {
+        let api_version = resource.api_version(&version.name);
+        if resource.custom().is_some() {
+            return version.schema.zero_object(&api_version, &resource.kind);
+        }
+        let mut empty = Value::Object(serde_json::Map::new());
+        self.base().structures.normalise(&version.schema, &mut empty);
+        object::set_type(&mut empty, &api_version, &resource.kind);
+        empty
     }
 
     /// The object of a key as a write at this version sees it.
@@ -370,17 +356,21 @@ impl World {
             object::set(&mut document, "name", Some(name.into()));
         }
         self.admit_create(call, change, &mut document)?;
-        prepare_create(resource, change.version, &mut document);
         let uid = self.ids.uid();
         object::set(&mut document, "uid", Some(uid.into()));
         object::set(&mut document, "creationTimestamp", Some(self.timestamp().into()));
+        // Some kinds write the object's UID into its spec.
+        prepare_create(resource, change.version, &mut document);
         self.validate_create(change, &document)?;
-        if !matches!(object::resource_version(&document), "" | "0") {
+        self.warn(change, &document, None);
+        // What is not stored may say what it likes.
+        if !change.options.dry_run && !matches!(object::resource_version(&document), "" | "0") {
             return Err(Failure::unclassified(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
         self.complete_create(change, &mut document)?;
+        self.store_form(change, &mut document);
         let mut key = change.target.key(object::name(&document));
         for _ in 1..GENERATED_NAMES {
             if !generates || self.store.get(&key).is_none() {
@@ -397,8 +387,6 @@ impl World {
             }
             return Err(failure);
         }
-        self.warn(change, &document, None);
-        object::set(&mut document, "resourceVersion", None);
         if change.options.dry_run {
             return Ok(document);
         }
@@ -430,6 +418,7 @@ impl World {
         self.validate_update(change, &new, old)?;
         self.warn(change, &new, Some(old));
         self.complete_update(change, &mut new, old)?;
+        self.store_form(change, &mut new);
         let same_managers = Managed::of_object(old).is_ok_and(|before| managed.is_same_but_for_times(&before));
         if same_managers && equal_but_for_managers(&new, old) {
             return Ok(old.clone());
@@ -448,6 +437,14 @@ impl World {
         Ok(new)
     }
 
+    /// Built-in kinds lose what their stored form cannot tell; definitions are stored as JSON, like what they define.
+    fn store_form(&self, change: &Change<'_>, document: &mut Value) {
+        let resource = &change.target.resource;
+        if resource.custom().is_none() && resource.group != crate::actors::definitions::GROUP {
+            self.base().structures.store(&change.version.schema, document);
+        }
+    }
+
     fn check_version(&self, change: &Change<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
         let resource = &change.target.resource;
         let (wanted, there) = (object::resource_version(new), object::resource_version(old));
@@ -464,7 +461,7 @@ impl World {
                 "Invalid value: 0: must be specified for an update",
             );
             return Err(Failure::invalid(
-                &resource.kind,
+                &resource.plural,
                 &resource.group,
                 object::name(old),
                 vec![cause],
@@ -486,22 +483,24 @@ impl World {
         ))
     }
 
-    fn uid_precondition(&self, target: &Target, name: &str, wanted: &str, there: &str) -> Failure {
-        let resource = &target.resource;
+    fn uid_precondition(&self, change: &Change<'_>, name: &str, wanted: &str, there: &str) -> Failure {
+        let (target, resource) = (change.target, &change.target.resource);
         let prefix = storage_prefix(resource);
+        let root = if change.options.dry_run { "" } else { "/registry" };
         let place = if target.namespace().is_empty() {
             String::new()
         } else {
             format!("{}/", target.namespace())
         };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{prefix}/{place}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}"
+            "StorageError: invalid object, Code: 4, Key: {root}/{prefix}/{place}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}"
         );
         Failure::conflict(&resource.plural, &resource.group, name, &why)
     }
 
     fn validate_create(&self, change: &Change<'_>, document: &Value) -> Result<(), Failure> {
         let resource = &change.target.resource;
+        check_kind(change, document)?;
         let mut faults = chandlery_kinds::meta::validate(document, resource.namespaced, &|name, prefix| match resource
             .built_in_kind()
         {
@@ -509,7 +508,7 @@ impl World {
             None => chandlery_kinds::names::subdomain(name, prefix),
         });
         match resource.custom() {
-            Some(custom) => faults.extend(custom.validate(change.version, document, None)),
+            Some(custom) => custom.validate(change.version, document, None, false, &mut faults),
             None => faults.extend(
                 resource
                     .built_in_kind()
@@ -522,9 +521,19 @@ impl World {
 
     fn validate_update(&self, change: &Change<'_>, new: &Value, old: &Value) -> Result<(), Failure> {
         let resource = &change.target.resource;
+        check_kind(change, new)?;
         let mut faults = chandlery_kinds::meta::validate_update(new, old);
         match (resource.custom(), resource.built_in_kind()) {
-            (Some(custom), _) => faults.extend(custom.validate(change.version, new, Some(old))),
+            (Some(custom), _) => {
+                faults.extend(chandlery_kinds::meta::validate_change(new, old));
+                custom.validate(
+                    change.version,
+                    new,
+                    Some(old),
+                    change.subresource == "status",
+                    &mut faults,
+                );
+            }
             (_, Some(kind)) if change.subresource == "status" => faults.extend(kind.validate_status_update(new, old)),
             (_, Some(kind)) => faults.extend(kind.validate_update(new, old)),
             (None, None) => {}
@@ -532,18 +541,56 @@ impl World {
         refuse(resource, object::name(old), faults)
     }
 
-    fn warn(&self, change: &mut Change<'_>, new: &Value, old: Option<&Value>) {
+    fn warn(&mut self, change: &Change<'_>, new: &Value, old: Option<&Value>) {
         let resource = &change.target.resource;
         if let Some(kind) = resource.built_in_kind() {
-            change.warnings.extend(kind.warnings(new, old));
+            self.warned.extend(kind.warnings(new, old));
+        }
+        if resource.custom().is_some() {
+            self.warned.extend(finalizer_warnings(new, old));
         }
         if resource.structure_only {
-            change.warnings.push(format!(
+            self.warned.push(format!(
                 "the simulator knows only the structure of {}: nothing is defaulted and little is validated",
                 resource.kind
             ));
         }
     }
+}
+
+/// A custom object of another kind than its path's: little else is looked at.
+fn check_kind(change: &Change<'_>, document: &Value) -> Result<(), Failure> {
+    let resource = &change.target.resource;
+    let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let Some(custom) = resource.custom().filter(|_| kind != resource.kind) else {
+        return Ok(());
+    };
+    let why = format!("Invalid value: \"{kind}\": must be {}", resource.kind);
+    let mut causes = vec![Cause::new("FieldValueInvalid", "kind", why)];
+    let faults = custom.validate_lists(change.version, document);
+    causes.extend(
+        faults
+            .into_iter()
+            .map(|fault| Cause::new(fault.kind.reason(), &fault.field, fault.message)),
+    );
+    Err(Failure::invalid(kind, &resource.group, object::name(document), causes))
+}
+
+/// A finalizer of a custom object that could be anybody's.
+fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let had: Vec<&str> = old.into_iter().flat_map(object::finalizers).collect();
+    let mut added: Vec<&str> = object::finalizers(new)
+        .filter(|finalizer| !had.contains(finalizer) && !finalizer.contains('/'))
+        .filter(|finalizer| !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .collect();
+    added.sort_unstable();
+    added.dedup();
+    added
+        .into_iter()
+        .map(|finalizer| {
+            format!("metadata.finalizers: \"{finalizer}\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+        })
+        .collect()
 }
 
 fn refuse(resource: &Resource, name: &str, faults: Vec<Fault>) -> Result<(), Failure> {
@@ -619,6 +666,26 @@ fn prepare_update(resource: &Resource, change: &Change<'_>, new: &mut Value, old
     }
 }
 
+/// What was applied does not fit the kind.
+fn unreadable(document: &Value, resource: &Resource, version: &str, why: &str) -> Failure {
+    let (group, kind) = (&resource.group, &resource.kind);
+    if resource.custom().is_some() {
+        return Failure::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+        ));
+    }
+    Failure::unclassified(format!(
+        "failed to convert new object ({}/{}; {group}/{version}, Kind={kind}) to proper version: unable to convert unstructured object to {group}/{version}, Kind={kind}: {}{why}",
+        object::namespace(document),
+        object::name(document),
+        if why.starts_with("illegal base64") {
+            "error decoding from json: "
+        } else {
+            ""
+        }
+    ))
+}
+
 /// What an update cannot change, it keeps.
 fn inherit_metadata(new: &mut Value, old: &Value) {
     let old = object::metadata(old);
@@ -683,26 +750,6 @@ fn check_name(document: &Value, name: &str, target: &Target) -> Result<(), Failu
         )));
     }
     let namespace = object::namespace(document);
-    if !namespace.is_empty() && namespace != target.namespace() {
-        return Err(Failure::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            target.namespace()
-        )));
-    }
-    Ok(())
-}
-
-/// An apply to an object that exists says its name or nothing.
-fn strip_name(configuration: &mut Value, name: &str, target: &Target) -> Result<(), Failure> {
-    let (own, namespace) = (
-        object::name(configuration).to_owned(),
-        object::namespace(configuration).to_owned(),
-    );
-    if !own.is_empty() && own != name {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({own}) does not match the name on the URL ({name})"
-        )));
-    }
     if !namespace.is_empty() && namespace != target.namespace() {
         return Err(Failure::bad_request(format!(
             "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bench;
 pub mod cache;
 pub mod codegen;
+pub mod compare;
 pub mod consent;
 pub mod control_plane;
 pub mod daemon;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xtask::consent::Consent;
 use xtask::control_plane::{self, ControlPlane, ControlPlaneBuilder, Detached};
-use xtask::{bench, codegen, demo, floors, guests, record, test};
+use xtask::{bench, codegen, compare, demo, floors, guests, record, test};
 
 #[derive(Parser)]
 #[command(
@@ -67,6 +67,29 @@ enum Task {
         /// Agree to changes outside ~/.cache/chandlery (packages of the system).
         #[arg(long)]
         yes: bool,
+    },
+    /// Compare the simulator with a real API server: the same random requests to both.
+    ///
+    /// Prints what met what, and each difference with the shortest sequence that shows it. Fails if there is one.
+    Compare {
+        /// How many sequences.
+        #[arg(long, default_value_t = 500)]
+        sequences: u64,
+        /// Which ones; equal seeds make equal sequences.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Steps of each.
+        #[arg(long, default_value_t = 50)]
+        ops: usize,
+        /// Stop after so many differences.
+        #[arg(long, default_value_t = 5)]
+        most: usize,
+        /// Only the sequence of this number.
+        #[arg(long)]
+        only: Option<u64>,
+        /// Only this kind, such as ConfigMap. Can be given several times.
+        #[arg(long = "kind", value_name = "KIND")]
+        kinds: Vec<String>,
     },
     /// Ask a real API server for what the simulator must know, and write it into host/simulator/data.
     Record,
@@ -180,6 +203,26 @@ fn run(task: Task) -> Result<ExitCode> {
             for path in guests::plugins(Consent::new(yes))?.values() {
                 println!("{}", path.display());
             }
+        }
+        Task::Compare {
+            sequences,
+            seed,
+            ops,
+            most,
+            only,
+            kinds,
+        } => {
+            let report = compare::run(&compare::Options {
+                sequences,
+                seed,
+                steps: ops,
+                most,
+                only,
+                kinds,
+            })?;
+            println!("{}", report.table());
+            println!("{} requests compared", report.requests);
+            report.check()?;
         }
         Task::Record => {
             for path in record::run()? {

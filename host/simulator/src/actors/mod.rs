@@ -84,7 +84,6 @@ impl World {
             subresource,
             options: WriteOptions::default(),
             manager: manager.to_owned(),
-            warnings: Vec::new(),
         };
         let managed = self.managed_after_update(&change, &old, &new);
         managed.write_to(&mut new);
@@ -111,11 +110,8 @@ impl World {
             subresource: "",
             options: WriteOptions::default(),
             manager: manager.to_owned(),
-            warnings: Vec::new(),
         };
-        let zero = version
-            .schema
-            .zero_object(&target.resource.api_version(&version.name), &target.resource.kind);
+        let zero = self.empty(&target.resource, version);
         let managed = self.managed_after_update(&change, &zero, &document);
         managed.write_to(&mut document);
         // As above.

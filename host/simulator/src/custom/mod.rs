@@ -157,6 +157,15 @@ impl Custom {
         }
         self.metadata.drop_unknown_fields(&mut metadata);
         structures.normalise(&self.metadata, &mut metadata);
+        // The wish to forget all managers gets lost on its way to a custom resource.
+        let map = object::map_mut(&mut metadata);
+        if map
+            .get("managedFields")
+            .and_then(Value::as_array)
+            .is_some_and(Vec::is_empty)
+        {
+            map.remove("managedFields");
+        }
         object::map_mut(document).insert("metadata".to_owned(), metadata);
         if let Some(version) = self.version(&version.name) {
             prune::root(&version.structure, document);
@@ -232,17 +241,37 @@ impl Custom {
         }
     }
 
-    pub(crate) fn validate(&self, version: &Version, document: &Value, old: Option<&Value>) -> Vec<Fault> {
+    /// What is wrong with an object, after what was found already; the rules in CEL are asked only if the rest is sound enough.
+    pub(crate) fn validate(
+        &self,
+        version: &Version,
+        document: &Value,
+        old: Option<&Value>,
+        of_status: bool,
+        faults: &mut Vec<Fault>,
+    ) {
+        let Some(version) = self.version(&version.name) else {
+            return;
+        };
+        faults.extend(if of_status {
+            validate::status(&version.structure, document, old)
+        } else {
+            validate::structure(&version.structure, document, old)
+        });
+        let Some(rules) = &version.rules else { return };
+        if faults.iter().any(validate::keeps_from_rules) {
+            faults.push(validate::rules_unchecked());
+        } else {
+            faults.extend(validate::rules(rules, document, old));
+        }
+    }
+
+    /// Only whether the items of lists can be told apart.
+    pub(crate) fn validate_lists(&self, version: &Version, document: &Value) -> Vec<Fault> {
         let Some(version) = self.version(&version.name) else {
             return Vec::new();
         };
-        let mut faults = validate::structure(&version.structure, document, old);
-        if faults.is_empty()
-            && let Some(rules) = &version.rules
-        {
-            faults.extend(validate::rules(rules, document, old));
-        }
-        faults
+        validate::lists(&version.structure, document)
     }
 
     pub(crate) fn selectable_fields(&self, version: &str) -> Vec<String> {

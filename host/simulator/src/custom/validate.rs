@@ -15,6 +15,24 @@ pub(super) fn has_rules(structure: &Value) -> bool {
     }
 }
 
+/// Whether an object is so wrong that its rules would stumble over it.
+pub(super) fn keeps_from_rules(fault: &Fault) -> bool {
+    matches!(
+        fault.kind,
+        FaultKind::NotSupported
+            | FaultKind::Required
+            | FaultKind::TooLong
+            | FaultKind::TooMany
+            | FaultKind::TypeInvalid
+    )
+}
+
+/// Says that the rules were not asked.
+pub(super) fn rules_unchecked() -> Fault {
+    let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    Fault::invalid("<nil>", &Value::Null, why)
+}
+
 /// What the CEL rules say.
 pub(super) fn rules(rules: &CompiledSchema, document: &Value, old: Option<&Value>) -> Vec<Fault> {
     let Err(errors) = kube_cel::Validator::new().validate_compiled(rules, document, old) else {
@@ -30,17 +48,18 @@ pub(super) fn rules(rules: &CompiledSchema, document: &Value, old: Option<&Value
                 Some("FieldValueRequired") => Fault::required(field, &error.message),
                 Some("FieldValueDuplicate") => Fault::duplicate(field, &Value::Null),
                 _ => {
-                    let value = super::path::first(document, &field).unwrap_or(&Value::Null);
-                    let shown = match value {
-                        Value::Object(_) => Value::from("object"),
-                        Value::Array(_) => Value::from("array"),
-                        scalar => scalar.clone(),
+                    // The server names the type of what breaks a rule, not its value.
+                    let shown = match super::path::first(document, &field).unwrap_or(&Value::Null) {
+                        Value::Object(_) => "object",
+                        Value::Array(_) => "array",
+                        Value::String(_) => "string",
+                        Value::Bool(_) => "boolean",
+                        Value::Number(number) if number.is_f64() => "number",
+                        Value::Number(_) => "integer",
+                        Value::Null => "object",
                     };
-                    if field.is_empty() {
-                        Fault::invalid("<nil>", &Value::from("object"), &error.message)
-                    } else {
-                        Fault::invalid(field, &shown, &error.message)
-                    }
+                    let field = if field.is_empty() { "<nil>".to_owned() } else { field };
+                    Fault::invalid(field, &shown.into(), &error.message)
                 }
             }
         })
@@ -51,6 +70,26 @@ pub(super) fn rules(rules: &CompiledSchema, document: &Value, old: Option<&Value
 pub(super) fn structure(structure: &Value, document: &Value, old: Option<&Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
     check(structure, document, old, &mut String::new(), &mut faults, true);
+    faults
+}
+
+/// As [`structure`] for the status alone, of which the server speaks as if it were the object.
+pub(super) fn status(structure: &Value, document: &Value, old: Option<&Value>) -> Vec<Fault> {
+    let (Some(of), Some(status)) = (structure.pointer("/properties/status"), document.get("status")) else {
+        return Vec::new();
+    };
+    let mut faults = Vec::new();
+    check(
+        of,
+        status,
+        old.and_then(|old| old.get("status")),
+        &mut "status".to_owned(),
+        &mut faults,
+        false,
+    );
+    for fault in &mut faults {
+        fault.message = fault.message.replace("status.", "");
+    }
     faults
 }
 
@@ -314,6 +353,10 @@ fn check_items(structure: &Value, items: &[Value], old: Option<&Value>, path: &m
             path.truncate(length);
         }
     }
+    check_keys(structure, items, path, faults);
+}
+
+fn check_keys(structure: &Value, items: &[Value], path: &str, faults: &mut Vec<Fault>) {
     match structure.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => check_distinct(items, path, faults, Value::clone),
         Some("map") => {
@@ -331,6 +374,33 @@ fn check_items(structure: &Value, items: &[Value], old: Option<&Value>, path: &m
                     .into()
             });
         }
+        _ => {}
+    }
+}
+
+/// Whether the items of lists can be told apart, and nothing else.
+pub(super) fn lists(structure: &Value, document: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    visit_lists(structure, document, &mut String::new(), &mut faults);
+    faults
+}
+
+fn visit_lists(structure: &Value, value: &Value, path: &mut String, faults: &mut Vec<Fault>) {
+    let length = path.len();
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let of = structure
+                    .pointer(&format!("/properties/{name}"))
+                    .or_else(|| structure.get("additionalProperties"));
+                if let Some(of) = of {
+                    enter(path, name);
+                    visit_lists(of, value, path, faults);
+                    path.truncate(length);
+                }
+            }
+        }
+        Value::Array(items) => check_keys(structure, items, path, faults),
         _ => {}
     }
 }

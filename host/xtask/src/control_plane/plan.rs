@@ -46,6 +46,7 @@ pub struct ControlPlaneBuilder {
     runtime_config: Vec<String>,
     feature_gates: Vec<String>,
     api_server_flags: Vec<String>,
+    controllers: Option<String>,
 }
 
 impl ControlPlaneBuilder {
@@ -56,6 +57,7 @@ impl ControlPlaneBuilder {
             runtime_config: Vec::new(),
             feature_gates: Vec::new(),
             api_server_flags: Vec::new(),
+            controllers: None,
         }
     }
 
@@ -94,6 +96,13 @@ impl ControlPlaneBuilder {
         self
     }
 
+    /// Only these controllers, by their names and separated by commas. Default: all.
+    #[must_use]
+    pub fn controllers(mut self, names: impl Into<String>) -> Self {
+        self.controllers = Some(names.into());
+        self
+    }
+
     /// Starts it in a temporary directory and waits until it is ready. It ends when the answer is dropped, and also
     /// if this process is killed.
     ///
@@ -121,6 +130,7 @@ pub(super) struct Plan {
     etcd_url: String,
     etcd_peer_url: String,
     api_server_extra: Vec<String>,
+    controllers: Option<String>,
     probe: Probe,
 }
 
@@ -151,6 +161,7 @@ impl Plan {
             api_port: api.release(),
             audit_log: builder.audit_log,
             api_server_extra,
+            controllers: builder.controllers.clone(),
             certificates,
             probe,
         };
@@ -291,6 +302,9 @@ impl Plan {
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ]
+        .into_iter()
+        .chain(self.controllers.iter().map(|names| format!("--controllers={names}")))
+        .collect()
     }
 
     /// Waits until a part can be started. `ended` is asked on the way whether a part has ended.
