@@ -6,7 +6,7 @@ use crate::document;
 use crate::fault::Fault;
 use crate::meta;
 use crate::strategy::{self, Strategy};
-use crate::{apps, core, definition, lease, pods, rbac, table};
+use crate::{apps, batch, core, definition, lease, network_policy, pods, rbac, table};
 
 /// What is known of one built-in kind. Every method has the answer that suits a kind without rules of its own.
 ///
@@ -188,11 +188,15 @@ static KNOWN: &[&dyn Kind] = &[
     &definition::CustomResourceDefinition,
     &core::PersistentVolumeClaim,
     &core::ResourceQuota,
+    &core::Service,
     &pods::Pod,
     &apps::Deployment,
     &apps::StatefulSet,
     &apps::DaemonSet,
     &apps::ReplicaSet,
+    &batch::Job,
+    &batch::CronJob,
+    &network_policy::NetworkPolicy,
     &lease::Lease,
     &rbac::ROLES,
     &rbac::CLUSTER_ROLES,

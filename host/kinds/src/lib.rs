@@ -1,7 +1,9 @@
 //! What an API server knows of its built-in kinds beyond their structure: defaults, validation, what a write may change,
 //! and what `kubectl get` shows. Pure functions on JSON documents; it knows no store, no HTTP and no clock.
 
+mod addresses;
 mod apps;
+mod batch;
 mod core;
 mod definition;
 mod document;
@@ -10,6 +12,7 @@ mod kind;
 mod lease;
 pub mod meta;
 pub mod names;
+mod network_policy;
 mod pods;
 pub mod quantity;
 mod rbac;

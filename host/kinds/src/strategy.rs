@@ -161,23 +161,6 @@ const EVENT_SELECTORS: &[&str] = &[
 
 /// The kinds of which nothing more is known than what stands here.
 pub(crate) static STRUCTURE_ONLY: &[Strategy] = &[
-    Strategy::new("", "Service")
-        .unconditional()
-        .creates_on_update()
-        .status_apart(&["spec"])
-        .named(NameRule::Label1035)
-        .selected_by(&["spec.clusterIP", "spec.type"])
-        .answers_with_deleted(),
-    Strategy::new("batch", "Job")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec"])
-        .selected_by(&["status.successful"]),
-    Strategy::new("batch", "CronJob")
-        .counts_spec()
-        .unconditional()
-        .status_apart(&["spec"]),
-    Strategy::new(NETWORKING, "NetworkPolicy").counts_spec().unconditional(),
     Strategy::new("", "Endpoints").unconditional().creates_on_update(),
     Strategy::new("", "Event")
         .unconditional()

@@ -214,9 +214,15 @@ impl Kind for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
-        let mut faults = meta::validate_change_again(new, old);
-        faults.extend(meta::validate_again(new, true, &names::subdomain));
-        faults.extend(validate_claim_spec(at(new, &["spec"]), "spec"));
+        let whole = || {
+            let mut faults = meta::validate_again(new, true, &names::subdomain);
+            faults.extend(validate_claim_spec(at(new, &["spec"]), "spec"));
+            faults
+        };
+        // The server goes through the whole claim twice.
+        let mut faults = whole();
+        faults.extend(meta::validate_change_again(new, old));
+        faults.extend(whole());
         let annotation = |claim| text(at(claim, &["metadata", "annotations"]), CLASS);
         if annotation(new) != annotation(old) {
             faults.push(Fault::invalid(
