@@ -110,10 +110,7 @@ fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
 }
 
 fn range(part: &str, bounds: &Bounds) -> Option<String> {
-    match checked_range(part, bounds) {
-        Ok(()) => None,
-        Err(why) => Some(why),
-    }
+    checked_range(part, bounds).err()
 }
 
 fn checked_range(part: &str, bounds: &Bounds) -> Result<(), String> {

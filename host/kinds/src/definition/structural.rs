@@ -90,7 +90,7 @@ fn invariants(schema: &Value, level: Level, field: &str) -> Vec<Fault> {
             "must be false if x-kubernetes-int-or-string is true",
         ));
     }
-    let skips_first = list(schema, "allOf").next().is_some_and(|first| is_either(first));
+    let skips_first = list(schema, "allOf").next().is_some_and(is_either);
     faults.extend(restrictions(schema, is_either(schema), skips_first, level, field));
     if embedded && kind != "object" {
         const WHY: &str = "must be object if x-kubernetes-embedded-resource is true";

@@ -428,14 +428,14 @@ fn validate_security(context: &Value, field: &str) -> Vec<Fault> {
     }
     let mut faults = validate_id(context, "runAsUser", field);
     faults.extend(validate_id(context, "runAsGroup", field));
-    if let Some(kind) = context.get("procMount").and_then(Value::as_str) {
-        if !matches!(kind, "Default" | "Unmasked") {
-            faults.push(Fault::not_supported(
-                format!("{field}.procMount"),
-                &kind.into(),
-                &["Default", "Unmasked"],
-            ));
-        }
+    if let Some(kind) = context.get("procMount").and_then(Value::as_str)
+        && !matches!(kind, "Default" | "Unmasked")
+    {
+        faults.push(Fault::not_supported(
+            format!("{field}.procMount"),
+            &kind.into(),
+            &["Default", "Unmasked"],
+        ));
     }
     faults.extend(validate_seccomp(context, field));
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
