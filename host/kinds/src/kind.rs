@@ -140,8 +140,10 @@ pub trait Kind: Send + Sync {
     }
 
     /// The cells of an object's row, one a column. `now` is Unix time in seconds, for ages.
-    fn row(&self, _object: &Value, _now: i64) -> Vec<Cell> {
-        Vec::new()
+    fn row(&self, object: &Value, _now: i64) -> Vec<Cell> {
+        // What the server shows of kinds that have nothing of their own to show.
+        let created = document::at(object, &["metadata", "creationTimestamp"]).clone();
+        vec![table::name(object), created]
     }
 }
 

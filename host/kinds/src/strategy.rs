@@ -328,6 +328,8 @@ pub(crate) fn selected(object: &Value, selector: &str) -> String {
                 component.to_owned()
             }
         }
+        // An older name.
+        "spec.host" => selected(object, "spec.nodeName"),
         _ => {
             let path: Vec<&str> = selector.split('.').collect();
             match at(object, &path) {

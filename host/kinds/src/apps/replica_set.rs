@@ -18,8 +18,7 @@ pub(crate) struct ReplicaSet;
 static STRATEGY: Strategy = Strategy::new("apps", "ReplicaSet")
     .counts_spec()
     .unconditional()
-    .status_apart(&["spec"])
-    .selected_by(&["status.replicas"]);
+    .status_apart(&["spec"]);
 
 fn validate(object: &Value) -> Vec<Fault> {
     let spec = at(object, &["spec"]);

@@ -22,6 +22,7 @@ static STRATEGY: Strategy = Strategy::new("", "Pod")
     .status_apart(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
     .selected_by(&[
         "spec.nodeName",
+        "spec.host",
         "spec.restartPolicy",
         "spec.schedulerName",
         "spec.serviceAccountName",
