@@ -64,9 +64,9 @@ pub trait Kind: Send + Sync {
 
     /// Before a create is validated: drops what a client may not set.
     fn prepare_create(&self, object: &mut Value) {
-        for field in self.reset_by_main() {
-            let empty = (*field == "status").then(|| self.empty_status());
-            document::set(object, field, empty);
+        // A Node's status comes with it.
+        if self.reset_by_main().contains(&"status") && self.strategy().kind != "Node" {
+            document::set(object, "status", Some(self.empty_status()));
         }
     }
 
@@ -113,6 +113,14 @@ pub trait Kind: Send + Sync {
     /// How long deletion waits by default, in seconds; `None` for kinds without graceful deletion.
     fn grace(&self, _object: &Value) -> Option<i64> {
         None
+    }
+
+    /// Whether a deletion that says nothing of dependents leaves them alone.
+    fn orphans_by_default(&self) -> bool {
+        matches!(
+            (self.strategy().group, self.strategy().kind),
+            ("batch", "Job") | ("", "ReplicationController")
+        )
     }
 
     /// Whether the answer to a deletion is the object and not a status.

@@ -303,6 +303,7 @@ pub(crate) fn empty_status(kind: &str) -> Value {
             "desiredHealthy": 0,
             "expectedPods": 0,
         }),
+        "PersistentVolume" => json!({"phase": "Pending"}),
         "VolumeAttachment" => json!({"attached": false}),
         _ => json!({}),
     }
