@@ -120,14 +120,14 @@ impl World {
         check_preconditions(resource, name, &old, options)?;
         self.admit_delete(resource, &key)?;
         if resource.is("", "namespaces") {
-            return Ok(self.delete_namespace(key, old, options));
+            return Ok(self.delete_namespace(resource, key, old, options));
         }
         if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
             return Ok(self.delete_definition(key, old, options));
         }
         let mut document = old.clone();
         let grace = self.grace(resource, &old, options);
-        let finalizers = finalizers_after(&old, options);
+        let finalizers = finalizers_after(resource, &old, options);
         let waits = grace > 0 || !finalizers.is_empty();
         if !waits {
             if !options.dry_run {
@@ -203,11 +203,11 @@ impl World {
             == 0
     }
 
-    fn delete_namespace(&mut self, key: Key, old: Value, options: &DeleteOptions) -> Deleted {
+    fn delete_namespace(&mut self, resource: &Resource, key: Key, old: Value, options: &DeleteOptions) -> Deleted {
         let mut document = old.clone();
         self.mark_deleting(&mut document, 0);
         object::set(&mut document, "deletionGracePeriodSeconds", None);
-        let finalizers = finalizers_after(&old, options);
+        let finalizers = finalizers_after(resource, &old, options);
         object::set_finalizers(&mut document, finalizers);
         let status = object::map_mut(&mut document)
             .entry("status")
@@ -279,12 +279,16 @@ fn check_preconditions(
 }
 
 /// The finalizers a deletion leaves on an object: its own, and that of the garbage collector if it has work to do first.
-fn finalizers_after(document: &Value, options: &DeleteOptions) -> Vec<String> {
+fn finalizers_after(resource: &Resource, document: &Value, options: &DeleteOptions) -> Vec<String> {
     let has = |wanted: &str| object::finalizers(document).any(|finalizer| finalizer == wanted);
     let orphan = match (options.orphan, options.propagation) {
         (Some(orphan), _) => orphan,
         (None, Some(propagation)) => propagation == Propagation::Orphan,
-        (None, None) => has(ORPHAN),
+        // A few old kinds leave what they own behind unless they are told otherwise.
+        (None, None) => {
+            let by_default = resource.built_in_kind().is_some_and(|kind| kind.orphans_by_default());
+            has(ORPHAN) || by_default && !has(FOREGROUND)
+        }
     };
     let foreground = match (options.orphan, options.propagation) {
         (Some(_), _) => false,

@@ -18,7 +18,7 @@ impl World {
         let value = match path {
             Path::CoreVersions if wants_aggregated(call) => return Ok(self.aggregated(&[String::new()])),
             Path::Groups if wants_aggregated(call) => {
-                let groups: Vec<String> = self.groups().iter().map(|group| name_of(group)).collect();
+                let groups: Vec<String> = self.groups().iter().map(name_of).collect();
                 return Ok(self.aggregated(&groups));
             }
             Path::CoreVersions => json!({
@@ -96,7 +96,7 @@ impl World {
                 Failure::no_such_page()
             });
         }
-        resources.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
+        resources.sort_by_key(name_of);
         Ok(json!({
             "kind": "APIResourceList",
             "apiVersion": "v1",

@@ -13,7 +13,7 @@ pub(crate) struct Failure {
     /// The sentence.
     pub(crate) message: String,
     /// Which object, and why in parts.
-    pub(crate) details: Option<Details>,
+    pub(crate) details: Option<Box<Details>>,
     /// Seconds after which to ask again; also sent as a header.
     pub(crate) retry_after: Option<u32>,
     /// Where an interrupted list can go on.
@@ -85,17 +85,17 @@ impl Failure {
     }
 
     fn about(mut self, name: &str, group: &str, kind: &str) -> Self {
-        self.details = Some(Details {
+        self.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             ..Details::default()
-        });
+        }));
         self
     }
 
     fn without_object(mut self) -> Self {
-        self.details = Some(Details::default());
+        self.details = Some(Box::default());
         self
     }
 

@@ -161,7 +161,7 @@ impl World {
                 // A patch that is none is told of before an object that is not there.
                 None => return Err(target.not_found(name)),
             };
-            let document = self.patched(call, &mut change, &media_type, &old)?;
+            let document = self.patched(call, &change, &media_type, &old)?;
             let managed = self.managed_after_update(&change, &old, &document);
             let mut document = document;
             managed.write_to(&mut document);
@@ -177,7 +177,7 @@ impl World {
     /// The object after one of the patches that are no apply.
     fn patched(&mut self, call: &Call, change: &Change<'_>, media_type: &str, old: &Value) -> Result<Value, Failure> {
         let resource = &change.target.resource;
-        let parsed = decode_patch(call, media_type)?;
+        let parsed = decode_patch(call)?;
         let patched = match media_type {
             JSON_PATCH => chandlery_merge::patch::json_patch(old, &parsed.value),
             MERGE => chandlery_merge::patch::merge_patch(old, &parsed.value),
@@ -651,6 +651,21 @@ fn prepare_update(resource: &Resource, change: &Change<'_>, new: &mut Value, old
             kind.prepare_status_update(new, old);
             false
         }
+        // Only its finalizers change.
+        (_, Some(_)) if change.subresource == "finalize" => {
+            let finalizers = new.pointer("/spec/finalizers").cloned();
+            *new = old.clone();
+            let spec = object::map_mut(
+                object::map_mut(new)
+                    .entry("spec")
+                    .or_insert_with(|| serde_json::json!({})),
+            );
+            match finalizers.filter(|finalizers| finalizers.as_array().is_some_and(|list| !list.is_empty())) {
+                Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
+                None => spec.remove("finalizers"),
+            };
+            false
+        }
         (_, Some(kind)) => {
             kind.prepare_update(new, old);
             kind.has_generation() && kind.raises_generation(new, old)
@@ -787,15 +802,10 @@ fn storage_prefix(resource: &Resource) -> String {
     }
 }
 
-fn decode_patch(call: &Call, media_type: &str) -> Result<Parsed, Failure> {
+fn decode_patch(call: &Call) -> Result<Parsed, Failure> {
     crate::json::parse(&call.body).map_err(|error| {
         let why = crate::json::complaint(&call.body, &error);
-        let what = if media_type == JSON_PATCH {
-            "error decoding patch"
-        } else {
-            "error decoding patch"
-        };
-        Failure::bad_request(format!("{what}: {why}"))
+        Failure::bad_request(format!("error decoding patch: {why}"))
     })
 }
 

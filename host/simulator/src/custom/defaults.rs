@@ -27,10 +27,12 @@ pub(super) fn fill(structure: &Value, value: &mut Value) {
             let additional = structure.get("additionalProperties").filter(|of| of.is_object());
             for (name, value) in map {
                 if let Some(of) = properties.and_then(|properties| properties.get(name)).or(additional) {
-                    if value.is_null() && !is_set(of, "nullable") && additional == Some(of) {
-                        if let Some(default) = of.get("default") {
-                            *value = default.clone();
-                        }
+                    if value.is_null()
+                        && !is_set(of, "nullable")
+                        && additional == Some(of)
+                        && let Some(default) = of.get("default")
+                    {
+                        *value = default.clone();
                     }
                     fill(of, value);
                 }

@@ -124,7 +124,8 @@ fn check(
                 .flatten()
                 .filter_map(Value::as_str)
             {
-                if !map.contains_key(name) && !(is_root && matches!(name, "apiVersion" | "kind" | "metadata")) {
+                let is_given = is_root && matches!(name, "apiVersion" | "kind" | "metadata");
+                if !is_given && !map.contains_key(name) {
                     enter(path, name);
                     faults.push(Fault::required(path.clone(), ""));
                     path.truncate(length);
