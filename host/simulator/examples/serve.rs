@@ -1,5 +1,7 @@
 //! A simulated cluster on a loopback port until Ctrl-C: prints a kubeconfig of its administrator.
 
+#![allow(clippy::print_stdout, reason = "a program's answers go to standard output")]
+
 use chandlery_simulator::{Clock, Server, Settings, Simulator, User, World};
 
 #[tokio::main]
