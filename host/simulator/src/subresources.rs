@@ -1,5 +1,6 @@
 //! Parts of objects with a path of their own, and resources that are only a question and its answer.
 
+use chandlery_merge::Managed;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -167,7 +168,12 @@ impl World {
                 .and_then(Value::as_i64)
                 .unwrap_or_default(),
         );
-        let managed = self.managed_after_update(&change, &seen, &new);
+        // A scale that nobody manages stays so, like any object.
+        let managed = if paths.is_managed(&old) {
+            self.managed_after_update(&change, &seen, &new)
+        } else {
+            Managed::of_object(&old).unwrap_or_default()
+        };
         managed.write_to(&mut new);
         let document = self.replace(&mut change, key, &old, new, &managed)?;
         Ok(Answer::value(StatusCode::OK, &paths.scale(&document)))
@@ -341,6 +347,20 @@ impl Paths {
 
     fn pointer(path: &str) -> String {
         path.replace('.', "/")
+    }
+
+    /// Whether any manager owns the number.
+    fn is_managed(&self, document: &Value) -> bool {
+        let field = self.spec.replace('.', "/f:");
+        let entries = object::metadata(document)
+            .get("managedFields")
+            .and_then(Value::as_array);
+        let owns = |entry: &Value| {
+            entry
+                .get("fieldsV1")
+                .is_some_and(|fields| fields.pointer(&field).is_some())
+        };
+        entries.into_iter().flatten().any(owns)
     }
 
     fn scale(&self, document: &Value) -> Value {

@@ -84,7 +84,12 @@ pub fn run(options: &Options) -> Result<Report> {
         ));
         let found = pair.play(&steps, &grammar.namespace(), Some(&mut report))?;
         if let Some(difference) = found {
-            let shortest = shrink(&mut pair, &steps, &difference, &grammar.namespace())?;
+            let shortest = if difference.is_slow {
+                // Each attempt would wait for as long as the controllers may take.
+                steps
+            } else {
+                shrink(&mut pair, &steps, &difference, &grammar.namespace())?
+            };
             eprintln!("── sequence {number}\n{}", shown(&difference, &shortest));
             report.differences.push((number, difference, shortest));
             if report.differences.len() >= options.most {

@@ -21,6 +21,8 @@ pub struct Difference {
     pub step: String,
     /// What differs, by JSON path.
     pub paths: Vec<String>,
+    /// Whether it was seen after a wait for the controllers.
+    pub is_slow: bool,
     at: usize,
 }
 
@@ -43,7 +45,7 @@ struct Allowed {
 const ALLOWED: &[Allowed] = &[];
 
 /// How long the real controllers may take to come to rest.
-const REST_WITHIN: Duration = Duration::from_secs(60);
+const REST_WITHIN: Duration = Duration::from_secs(30);
 /// It looks for new kinds every 30 s, and finds what came just after a look in the one after the next.
 const COLLECTOR_WITHIN: Duration = Duration::from_secs(120);
 
@@ -181,6 +183,7 @@ impl Pair {
                 found = Some(Difference {
                     step: step.shown(),
                     paths,
+                    is_slow: matches!(step, Step::Settle),
                     at,
                 });
                 break;
