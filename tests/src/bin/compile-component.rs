@@ -1,6 +1,8 @@
 //! The compiler in a process of its own, for tests of the runtime: `compile-component [BYTES SECONDS] IN OUT`, where it is
 //! given less than the default. It says by which bounds it ended up.
 
+#![allow(clippy::print_stdout, reason = "a program's answers go to standard output")]
+
 use std::process::ExitCode;
 use std::time::Duration;
 
