@@ -6,7 +6,7 @@ pub enum KubeconfigError {
     /// Nothing in it.
     #[error("the kubeconfig is empty; write a kubeconfig with one cluster, user and context into the Secret")]
     Empty,
-    /// Larger than [`LARGEST`].
+    /// Larger than a kubeconfig may be.
     #[error("the kubeconfig is larger than 1 MiB; leave the entries out that are not used")]
     TooLarge,
     /// Not YAML or JSON, or not of the shape of a kubeconfig.
