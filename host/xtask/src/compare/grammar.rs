@@ -140,6 +140,8 @@ impl<'a> Grammar<'a> {
                     request.verb = "deletecollection".to_owned();
                     request.method = "DELETE".to_owned();
                     request.path = collection;
+                    // Owners may be among them.
+                    unsettles = true;
                     if self.chance(50) {
                         request.path.push_str("?labelSelector=x%3Dy");
                     }
