@@ -47,26 +47,48 @@ pub fn toolchain(consent: Consent) -> Result<GuestToolchain> {
     if let Some(found) = from_debian() {
         return Ok(found);
     }
-    let added = rustup("target").arg("add").arg(TARGET).output();
-    if added.is_ok_and(|output| output.status.success())
-        && let Some(found) = from_rustup()
-    {
-        return Ok(found);
+    if rustup("--version").output().is_ok_and(|answer| answer.status.success()) {
+        consent.ask(&format!(
+            "run `rustup target add {TARGET}`, which compiles plugins to WebAssembly"
+        ))?;
+        let label = format!("adding the target {TARGET} by rustup (once)");
+        match progress::run(&label, rustup("target").arg("add").arg(TARGET)) {
+            Ok(()) => return from_rustup().context("rustup has added the target, but the toolchain was not found"),
+            // Its server may be out of reach where Debian's is not.
+            Err(error) => eprintln!("{error:#}"),
+        }
     }
+    install_from_debian(consent)?;
+    from_debian().context("the Debian packages are installed, but the toolchain in them was not found")
+}
+
+fn install_from_debian(consent: Consent) -> Result<()> {
     let packages = DEBIAN_PACKAGES.join(" ");
     if !Path::new("/usr/bin/apt-get").exists() {
         bail!("no Rust toolchain for {TARGET}: run `rustup target add {TARGET}` (or on Debian install {packages})");
     }
+    if !nix::unistd::geteuid().is_root() {
+        bail!(
+            "no Rust toolchain for {TARGET}: run `rustup target add {TARGET}`, or `sudo apt-get update && sudo apt-get install {packages}`"
+        );
+    }
     consent.ask(&format!(
         "install the Debian packages {packages}, which compile plugins to WebAssembly"
     ))?;
-    let mut install = Command::new("apt-get");
-    install
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(DEBIAN_PACKAGES);
-    install.env("DEBIAN_FRONTEND", "noninteractive");
-    progress::run("installing the toolchain for plugins (once)", &mut install)?;
-    from_debian().context("the Debian packages are installed, but the toolchain in them was not found")
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    // A new machine has no lists of packages, and old lists name packages that are gone. If one of many sources fails, the
+    // packages may still be in another.
+    if let Err(error) = progress::run("reading the lists of Debian packages", &mut apt(&["update"])) {
+        eprintln!("{error:#}");
+    }
+    progress::run(
+        "installing the toolchain for plugins (once)",
+        apt(&["install", "--yes", "--no-install-recommends"]).args(DEBIAN_PACKAGES),
+    )
 }
 
 fn rustup(verb: &str) -> Command {

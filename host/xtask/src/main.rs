@@ -26,7 +26,7 @@ struct Arguments {
 enum Task {
     /// Watch the whole path: a real remote is brought to a declared state by a plugin, and left as it was.
     ///
-    /// Builds what is missing (the first time about 10 minutes, with Go and Rust), starts a hub and a remote, runs the
+    /// Builds what is missing (the first time 10 to 15 minutes, with Go and Rust), starts a hub and a remote, runs the
     /// daemon under its own ServiceAccount, applies examples/quickstart, shows what happens, deletes it, and compares the
     /// clusters with what they were before. Fails if anything is left or missing.
     Demo {
@@ -36,7 +36,7 @@ enum Task {
         /// On real control planes; there is no other way yet.
         #[arg(long)]
         real: bool,
-        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        /// Agree to changes outside ~/.cache/chandlery (a target of rustup, or packages of the system).
         #[arg(long)]
         yes: bool,
     },
@@ -50,7 +50,7 @@ enum Task {
         /// Only tests whose name contains this.
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
-        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        /// Agree to changes outside ~/.cache/chandlery (a target of rustup, or packages of the system).
         #[arg(long)]
         yes: bool,
         /// Let property tests look at new cases instead of those of the last run.
@@ -64,7 +64,7 @@ enum Task {
     },
     /// Build the first-party plugins into target/plugins.
     Plugins {
-        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        /// Agree to changes outside ~/.cache/chandlery (a target of rustup, or packages of the system).
         #[arg(long)]
         yes: bool,
     },
@@ -122,7 +122,7 @@ enum Figures {
         /// Measure this chandlery binary instead of building a release.
         #[arg(long)]
         binary: Option<PathBuf>,
-        /// Agree to changes outside ~/.cache/chandlery (packages of the system).
+        /// Agree to changes outside ~/.cache/chandlery (a target of rustup, or packages of the system).
         #[arg(long)]
         yes: bool,
     },

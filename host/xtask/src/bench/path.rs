@@ -30,8 +30,9 @@ const PASSES_WITHIN: Duration = Duration::from_secs(60);
 /// # Errors
 /// If something cannot be built or started, or a Provision does not get Ready or go within five minutes.
 pub fn run(options: &Options) -> Result<()> {
-    Binaries::prepare().context("preparing the control plane")?;
+    // What may ask comes before what takes minutes.
     let plugins = guests::plugins(options.consent).context("preparing the plugins")?;
+    Binaries::prepare().context("preparing the control plane")?;
     let component = plugins.get("objects").context("finding the plugin `objects`")?;
     let binary = match &options.binary {
         Some(given) => given.clone(),

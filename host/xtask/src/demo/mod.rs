@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::consent::Consent;
-use crate::control_plane::{Binaries, ControlPlane, Detached, Kubectl};
+use crate::control_plane::{Binaries, ControlPlane, Detached, Kubectl, Part};
 use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::inventory::Inventory;
 use crate::stage::{self, Stage};
@@ -55,8 +55,9 @@ pub fn run(options: Options) -> Result<()> {
     }
     let story = Story::begin();
     story.chapter("Building what is missing: Kubernetes, the plugin, the chandlery binary");
-    Binaries::prepare().context("preparing the control plane")?;
+    // What may ask comes before what takes minutes.
     let plugins = guests::plugins(options.consent).context("preparing the plugins")?;
+    Binaries::prepare().context("preparing the control plane")?;
     let component = plugins.get("objects").context("finding the plugin `objects`")?;
     let binary = workspace::binary("chandlery")?;
     let quickstart = Quickstart::read(component)?;
@@ -257,11 +258,18 @@ impl Demo {
         let pid = daemon.pid();
         let daemon = daemon.keep(daemon_name)?;
         let (hub, remote) = (stage.hub.keep()?, stage.remote.keep()?);
+        // The machine may have no kubectl; the one that told this story is in the cache.
+        let kubectl = Binaries::prepare()?.command(Part::Kubectl);
+        let kubectl: Vec<_> = std::iter::once(kubectl.get_program())
+            .chain(kubectl.get_args())
+            .map(|word| word.to_string_lossy())
+            .collect();
         story.chapter("Kept running");
         story.show(&format!(
-            "hub      export KUBECONFIG={}\nremote   export KUBECONFIG={}\ndaemon   process {pid}, its log is in {}\nstop all with\n  {}",
+            "hub      export KUBECONFIG={}\nremote   export KUBECONFIG={}\nkubectl  alias kubectl='{}'\ndaemon   process {pid}, its log is in {}\nstop all with\n  {}",
             hub.kubeconfig_path().display(),
             remote.kubeconfig_path().display(),
+            kubectl.join(" "),
             daemon.directory.display(),
             stop_command()
         ));

@@ -42,12 +42,13 @@ pub fn run(options: &Options) -> Result<Tally> {
 
 /// Everything that takes long is made here, where it is shown, and not inside a test, where it would look like a hang.
 fn prepare(consent: Consent) -> Result<()> {
-    Binaries::prepare().context("preparing the control plane")?;
+    // What may ask comes before what takes minutes.
     guests::plugins(consent).context("preparing the plugins")?;
     let fixtures = workspace::root().join("tests").join("fixtures");
     if fixtures.join("Cargo.toml").exists() {
         guests::build(&guests::toolchain(consent)?, &fixtures).context("preparing the bad guests of the tests")?;
     }
+    Binaries::prepare().context("preparing the control plane")?;
     Ok(())
 }
 
