@@ -7,8 +7,12 @@ use serde_json::Value;
 use crate::class::{Class, Setback};
 use crate::{Digest, ObjectRef, StepName, Uid};
 
-/// Most objects that one step may own. At some 170 bytes an entry this stays within what etcd takes as one object.
+/// Most objects that one step may own; a call may name no more.
 pub const LARGEST_INVENTORY: usize = 5_000;
+
+/// Most bytes of a step's settings, as JSON with all expressions replaced. They are kept in the receipt, and etcd takes objects
+/// of 1.5 MiB.
+pub const LARGEST_SPEC: usize = 1024 * 1024;
 
 /// Where a step runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use chandlery_core::claim::Purpose;
 use chandlery_core::ports::{Call, Entered, Ledger, Ports, Scope, TakenAway};
-use chandlery_core::record::{Entry, Phase, Receipt, Record};
+use chandlery_core::record::{Entry, LARGEST_SPEC, Phase, Receipt, Record};
 use chandlery_core::task::{Done, Export, Outcome};
 use chandlery_core::{Class, ObjectRef, Setback};
+use serde_json::Value;
 
 use crate::compile::Node;
 use crate::expression::Context;
@@ -62,6 +63,7 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
         .with
         .render(&step.context)
         .map_err(|problem| Setback::new(Class::UserFix, "InvalidExpression", format!("with{problem}")))?;
+    check_size(&spec)?;
     let mut receipt = Receipt {
         plugin: node.plugin.clone(),
         digest: ports.plugins.digest(&node.plugin)?,
@@ -138,6 +140,17 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
         inventory: ledger.record().inventory.len(),
         ..row
     })
+}
+
+/// The settings are kept in the receipt, and what the hub cannot store is not begun.
+fn check_size(spec: &Value) -> Result<(), Setback> {
+    let bytes = spec.to_string().len();
+    if bytes > LARGEST_SPEC {
+        let message =
+            format!("with: {bytes} bytes once its expressions are replaced; {LARGEST_SPEC} may be kept of a step");
+        return Err(Setback::new(Class::UserFix, "SpecTooLarge", message));
+    }
+    Ok(())
 }
 
 /// Prunes what this call did not name, then stores the step as done.

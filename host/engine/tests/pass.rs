@@ -453,6 +453,35 @@ async fn outputs_reach_the_steps_that_need_them() {
 }
 
 #[tokio::test]
+async fn settings_that_the_hub_could_not_keep_are_refused_before_anything_is_begun() {
+    let world = World::default();
+    let outputs = json!({"long": "x".repeat(12 * 1024)});
+    world.answer(
+        "a",
+        Ok(Outcome::Done(Done {
+            outputs: Some(outputs),
+            ..Done::default()
+        })),
+    );
+    let many = |times: usize| {
+        let objects = vec!["${steps.a.outputs.long}"; times];
+        spec(&[
+            step("a", &[]),
+            json!({"name": "b", "cluster": "r", "plugin": "p", "needs": ["a"], "with": {"objects": objects}}),
+        ])
+    };
+    let found = world.pass(&many(100), &[]).await;
+    let b = found.rows.iter().find(|row| row.step.as_str() == "b").unwrap();
+    assert_eq!(
+        (b.state, b.reason.as_str()),
+        (RowState::Failed, "SpecTooLarge"),
+        "{b:?}"
+    );
+    assert!(world.record("b").is_none());
+    assert!(world.pass(&many(80), &[]).await.is_done());
+}
+
+#[tokio::test]
 async fn serial_deprovision_is_reverse() {
     let world = World::default();
     world

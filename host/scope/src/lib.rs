@@ -19,6 +19,7 @@ mod gate;
 mod guard;
 mod hub;
 pub mod kubeconfig;
+mod ledger;
 mod records;
 mod remotes;
 mod resolve;

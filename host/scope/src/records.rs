@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chandlery_api::{ProvisionRef, StepRecord, StepRecordSpec};
 use chandlery_core::cluster::REQUEST_TIMEOUT;
-use chandlery_core::names::FINALIZER;
 use chandlery_core::ports::{Ledger, Records};
-use chandlery_core::record::{Entry, Phase, Receipt, Record};
-use chandlery_core::{Class, ObjectRef, Setback, Uid};
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use chandlery_core::record::Record;
+use chandlery_core::{Class, Setback, Uid};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::ledger::{self, Found, StoredLedger};
 
 /// Label with the UID of the provision, on StepRecords and RemoteClaims.
 pub(crate) const PROVISION_LABEL: &str = "chandlery.dev/provision";
@@ -50,6 +51,13 @@ impl RecordStore {
         self.lock().remove(uid);
     }
 
+    /// Drops one ledger: its step is undone.
+    pub(crate) fn drop_ledger(&self, uid: &Uid, closed: &StoredLedger) {
+        if let Some(ledgers) = self.lock().get_mut(uid) {
+            ledgers.retain(|ledger| !std::ptr::eq(ledger.as_ref(), closed));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Uid, Vec<Arc<StoredLedger>>>> {
         self.by_provision.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,24 +76,22 @@ impl ProvisionRecords {
         Api::namespaced(self.store.client.clone(), &self.namespace)
     }
 
-    fn ledger(&self, object: StepRecord) -> Arc<StoredLedger> {
-        let StepRecord { metadata, spec } = object;
-        Arc::new(StoredLedger {
-            api: self.api(),
-            store: Arc::downgrade(&self.store),
-            provision: ProvisionRef {
-                name: self.name.clone(),
-                uid: self.uid.to_string(),
-            },
-            provision_uid: self.uid.clone(),
-            state: Mutex::new(State {
-                metadata,
-                durable: spec.record.clone(),
-                record: spec.record,
-                unstored: false,
-            }),
-            writing: tokio::sync::Mutex::new(()),
-        })
+    fn provision(&self) -> ProvisionRef {
+        ProvisionRef {
+            name: self.name.clone(),
+            uid: self.uid.to_string(),
+        }
+    }
+
+    fn ledger(&self, found: Found) -> Arc<StoredLedger> {
+        let store = Arc::downgrade(&self.store);
+        Arc::new(StoredLedger::new(
+            self.api(),
+            store,
+            self.provision(),
+            self.uid.clone(),
+            found,
+        ))
     }
 
     fn remember(&self, ledgers: Vec<Arc<StoredLedger>>) {
@@ -101,13 +107,14 @@ impl Records for ProvisionRecords {
             Some(ledgers) => ledgers,
             None => {
                 let selector = ListParams::default().labels(&format!("{PROVISION_LABEL}={}", self.uid));
-                let list = timed("the step records", self.api().list(&selector)).await?;
-                let ledgers: Vec<_> = list
-                    .items
-                    .into_iter()
-                    .filter(|o| o.spec.provision.uid == self.uid.as_str())
-                    .map(|o| self.ledger(o))
-                    .collect();
+                let mut objects = timed("the step records", self.api().list(&selector)).await?.items;
+                objects.retain(|object| object.spec.provision.uid == self.uid.as_str());
+                let (found, strays) = ledger::assemble(objects);
+                for stray in strays {
+                    let name = stray.name.unwrap_or_default();
+                    remove(&self.api(), &name, stray.uid.as_deref(), None).await?;
+                }
+                let ledgers: Vec<_> = found.into_iter().map(|found| self.ledger(found)).collect();
                 self.remember(ledgers.clone());
                 ledgers
             }
@@ -116,22 +123,15 @@ impl Records for ProvisionRecords {
     }
 
     async fn open(&self, record: Record) -> Result<Arc<dyn Ledger>, Setback> {
-        let mut object = StepRecord::new(
-            &format!("{}.{}", self.uid, record.step),
-            StepRecordSpec {
-                provision: ProvisionRef {
-                    name: self.name.clone(),
-                    uid: self.uid.to_string(),
-                },
-                record,
-            },
-        );
-        object.metadata.namespace = Some(self.namespace.clone());
-        object.metadata.labels = Some([(PROVISION_LABEL.to_owned(), self.uid.to_string())].into());
-        object.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        let spec = StepRecordSpec {
+            provision: self.provision(),
+            record: Some(record.clone()),
+            more: None,
+        };
+        let object = ledger::object(&self.uid, 0, spec);
         match timed("the step record", self.api().create(&PostParams::default(), &object)).await {
             Ok(object) => {
-                let ledger = self.ledger(object);
+                let ledger = self.ledger(ledger::opened(record, object));
                 self.store
                     .lock()
                     .entry(self.uid.clone())
@@ -145,152 +145,6 @@ impl Records for ProvisionRecords {
                 Err(setback)
             }
         }
-    }
-}
-
-struct State {
-    metadata: ObjectMeta,
-    /// What is on the hub.
-    durable: Record,
-    /// The same, with what was observed since.
-    record: Record,
-    /// Whether entries are in `record` that no write has stored yet: one that failed, or was cut off.
-    unstored: bool,
-}
-
-/// One StepRecord on the hub.
-pub(crate) struct StoredLedger {
-    api: Api<StepRecord>,
-    store: std::sync::Weak<RecordStore>,
-    provision: ProvisionRef,
-    provision_uid: Uid,
-    state: Mutex<State>,
-    /// Held over a whole write: two writes from one version would undo each other.
-    writing: tokio::sync::Mutex<()>,
-}
-
-impl StoredLedger {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes the record and stores it, if there is anything to store.
-    async fn write(&self, change: impl FnOnce(&mut Record) -> Result<(), Setback>) -> Result<(), Setback> {
-        let _one_at_a_time = self.writing.lock().await;
-        let object = {
-            let mut state = self.state();
-            change(&mut state.record)?;
-            if state.record == state.durable {
-                return Ok(());
-            }
-            let spec = StepRecordSpec {
-                provision: self.provision.clone(),
-                record: state.record.clone(),
-            };
-            StepRecord {
-                metadata: state.metadata.clone(),
-                spec,
-            }
-        };
-        let name = object.metadata.name.clone().unwrap_or_default();
-        match timed(
-            "the step record",
-            self.api.replace(&name, &PostParams::default(), &object),
-        )
-        .await
-        {
-            Ok(stored) => {
-                let mut state = self.state();
-                state.metadata = stored.metadata;
-                state.durable = object.spec.record;
-                state.unstored = false;
-                Ok(())
-            }
-            Err(setback) => {
-                if let Some(store) = self.store.upgrade() {
-                    store.forget(&self.provision_uid);
-                }
-                Err(setback)
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Ledger for StoredLedger {
-    fn record(&self) -> Record {
-        self.state().record.clone()
-    }
-
-    fn entry(&self, object: &ObjectRef) -> Option<Entry> {
-        self.state()
-            .record
-            .inventory
-            .iter()
-            .find(|entry| entry.object == *object)
-            .cloned()
-    }
-
-    async fn begin(&self, phase: Phase, receipt: Receipt) -> Result<(), Setback> {
-        self.write(|record| {
-            record.phase = phase;
-            record.receipt = receipt;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn intend(&self, cluster_identity: &str, entries: Vec<Entry>) -> Result<(), Setback> {
-        {
-            // Nothing new to enter is the usual case of a pass that changes nothing: what was merely observed can wait.
-            let mut state = self.state();
-            state.unstored |= state.record.enter(cluster_identity, entries)?;
-            if !state.unstored {
-                return Ok(());
-            }
-        }
-        self.write(|_| Ok(())).await
-    }
-
-    fn observe(&self, entry: Entry) {
-        self.state().record.observe(entry);
-    }
-
-    fn forget(&self, object: &ObjectRef) {
-        self.state().record.inventory.retain(|entry| entry.object != *object);
-    }
-
-    async fn settle(&self, phase: Phase, outputs: Option<Value>, memory: Option<Value>) -> Result<(), Setback> {
-        self.write(|record| {
-            record.phase = phase;
-            record.outputs = outputs;
-            record.memory = memory;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn close(&self) -> Result<(), Setback> {
-        let _one_at_a_time = self.writing.lock().await;
-        let (name, uid) = {
-            let state = self.state();
-            (
-                state.metadata.name.clone().unwrap_or_default(),
-                state.metadata.uid.clone(),
-            )
-        };
-        let outcome = remove(&self.api, &name, uid.as_deref(), None).await;
-        if let Some(store) = self.store.upgrade() {
-            match &outcome {
-                Ok(()) => {
-                    if let Some(ledgers) = store.lock().get_mut(&self.provision_uid) {
-                        ledgers.retain(|ledger| !std::ptr::eq(ledger.as_ref(), self));
-                    }
-                }
-                Err(_) => store.forget(&self.provision_uid),
-            }
-        }
-        outcome
     }
 }
 
@@ -381,7 +235,8 @@ pub(crate) async fn timed<T>(what: &str, request: impl Future<Output = Result<T,
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use chandlery_core::record::{Mode, Target};
+    use chandlery_core::ObjectRef;
+    use chandlery_core::record::{Entry, Mode, Receipt, Target};
     use http::{Method, Request, Response};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
