@@ -66,3 +66,57 @@ fn a_plugin_in_use_is_not_deleted_and_names_its_users() {
         WORLD.seen_plugin(&plugin).0.is_null().then_some(())
     });
 }
+
+/// The same component under another digest: with a custom section of a name.
+fn with_section(mut bytes: Vec<u8>, name: &str) -> Vec<u8> {
+    let length = u8::try_from(name.len()).unwrap();
+    bytes.extend([0, length + 1, length]);
+    bytes.extend(name.as_bytes());
+    bytes
+}
+
+/// Names of the files that the daemon keeps of a digest.
+fn cached(digest: &str) -> Vec<String> {
+    let cache = WORLD.hub.plane.directory().join("daemon-cache");
+    let hex = digest.trim_start_matches("sha256:");
+    ["components", "compiled"]
+        .iter()
+        .flat_map(|kind| std::fs::read_dir(cache.join(kind)).unwrap())
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|file| file.starts_with(hex))
+        .collect()
+}
+
+#[test]
+fn what_the_disk_holds_of_a_plugin_goes_once_nobody_can_need_it() {
+    let team = team();
+    let plugin = format!("swept-of-{}", team.name);
+    let bytes = std::fs::read(WORLD.plugin_dir().join("objects")).unwrap();
+    let grants = json!({"remote": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]});
+    let first = with_section(bytes.clone(), &format!("{plugin}-1"));
+    let second = with_section(bytes.clone(), &format!("{plugin}-2"));
+    let digests = [&bytes, &first, &second].map(|bytes| chandlery_core::Digest::of(bytes).to_string());
+    let [objects, first_digest, second_digest] = &digests;
+    WORLD.plugin(&plugin, &first, grants.clone(), json!({}));
+    let with = json!({"objects": [team.config_map("c", "x")]});
+    let step = json!([{"name": "config", "cluster": "east", "plugin": plugin, "with": with}]);
+    team.provision("p", &["east"], step);
+    team.until_ready("p");
+    assert_eq!(cached(first_digest).len(), 3, "component, machine code, checksum");
+
+    // The daemon may be told of the new digest before the step is: then its record still needs the old one.
+    WORLD.plugin(&plugin, &second, grants.clone(), json!({}));
+    wait_until("the new digest runs", || {
+        let records = team.kept("p");
+        records
+            .iter()
+            .any(|record| record.pointer("/spec/record/receipt/digest") == Some(&json!(second_digest)))
+            .then_some(())
+    });
+    team.remove("p");
+    WORLD.hub.delete(&at(OURS, "Plugin", &plugin));
+    wait_until("nothing of the plugin is on the disk", || {
+        (cached(first_digest).is_empty() && cached(second_digest).is_empty()).then_some(())
+    });
+    assert_eq!(cached(objects).len(), 3, "what others need stays");
+}

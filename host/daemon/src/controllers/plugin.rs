@@ -1,6 +1,6 @@
 //! Plugin: fetches, verifies, loads, asks the component what it is, and tells it. Stays until no step was done with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -161,7 +161,11 @@ impl One<'_> {
             }
         };
         self.shared.plugins.set(&self.name, state);
+        let changed = before.digest.is_some() && status.digest.is_some() && before.digest != status.digest;
         self.write(status).await?;
+        if changed {
+            self.sweep(&self.records().await?).await?;
+        }
         let keep = self.shared.plugins.digests();
         self.shared.host.parts.runtime.retain(|digest| keep.contains(digest));
         self.shared.nudge_all(|provision| {
@@ -227,22 +231,46 @@ impl One<'_> {
         .map_err(|message| Setback::new(Class::Bug, "InvalidSchema", message))
     }
 
+    async fn records(&self) -> Result<Vec<StepRecord>, Setback> {
+        let records: Api<StepRecord> = Api::all(self.shared.client.clone());
+        Ok(timed("the step records", records.list(&ListParams::default()))
+            .await?
+            .items)
+    }
+
+    /// Removes from disk what no Plugin names and no step is to be undone with. Should a component be on its way to be loaded
+    /// just now, it is compiled once more.
+    async fn sweep(&self, records: &[StepRecord]) -> Result<(), Setback> {
+        let plugins = timed("the plugins", self.api.list(&ListParams::default())).await?;
+        let named = plugins
+            .items
+            .iter()
+            .filter_map(|plugin| plugin.spec.digest.parse().ok());
+        let kept = records
+            .iter()
+            .filter_map(|object| Some(object.spec.record.as_ref()?.receipt.digest.clone()));
+        let keep: HashSet<Digest> = named.chain(kept).collect();
+        let store = self.shared.host.parts.runtime.store();
+        if let Err(error) = store.retain(|hex| keep.iter().any(|digest| digest.hex() == hex)) {
+            // The disk fills more slowly than that this should hold anybody up.
+            tracing::warn!(%error, "components that nobody uses could not be removed");
+        }
+        Ok(())
+    }
+
     async fn close(&self) -> Result<Action, Setback> {
         if !finalizer::has(self.plugin) {
             return Ok(Action::await_change());
         }
-        let records: Api<StepRecord> = Api::all(self.shared.client.clone());
-        let mut users: Vec<String> = timed("the step records", records.list(&ListParams::default()))
-            .await?
-            .items
+        let records = self.records().await?;
+        let mut users: Vec<String> = records
             .iter()
-            .filter(|record| record.spec.record.receipt.plugin == self.name)
-            .map(|record| {
-                let namespace = record.metadata.namespace.clone().unwrap_or_default();
-                format!(
-                    "Provision {namespace}/{} step {}",
-                    record.spec.provision.name, record.spec.record.step
-                )
+            .filter_map(|object| Some((object, object.spec.record.as_ref()?)))
+            .filter(|(_, record)| record.receipt.plugin == self.name)
+            .map(|(object, record)| {
+                let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                let provision = &object.spec.provision.name;
+                format!("Provision {namespace}/{provision} step {}", record.step)
             })
             .collect();
         if users.is_empty() {
@@ -253,6 +281,7 @@ impl One<'_> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&self.name);
+            self.sweep(&records).await?;
             return Ok(Action::await_change());
         }
         users.sort();
