@@ -38,6 +38,11 @@ pub struct Node {
 }
 
 impl Graph {
+    /// Of nodes that each come after all that they need.
+    pub(crate) fn new(nodes: Vec<Node>, inputs: serde_json::Map<String, Value>) -> Self {
+        Self { nodes, inputs }
+    }
+
     /// The steps; each comes after all that it needs.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

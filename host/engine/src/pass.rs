@@ -42,6 +42,13 @@ impl Pass {
         self.rows.iter().rev().max_by_key(|row| row.severity())
     }
 
+    /// The rows of all that went wrong or is not done yet: errors before waits, else in the order of the graph.
+    pub fn troubles(&self) -> Vec<&StepRow> {
+        let mut rows: Vec<&StepRow> = self.rows.iter().filter(|row| row.severity() > 0).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.severity()));
+        rows
+    }
+
     /// Whether every step is done or skipped and nothing is being undone.
     pub fn is_done(&self) -> bool {
         self.rows.iter().all(|row| row.severity() == 0)

@@ -29,6 +29,11 @@ impl Template {
         Self(parse(document, path, problems))
     }
 
+    /// A document that is meant as it is, whatever its texts look like.
+    pub fn literal(document: Value) -> Self {
+        Self(Node::Plain(document))
+    }
+
     /// Fills the holes.
     ///
     /// # Errors
