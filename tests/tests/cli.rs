@@ -64,6 +64,7 @@ fn every_verb_has_help_and_nonsense_is_wrong_usage() {
         "manifests",
         "plugin check",
         "plugin run",
+        "remote check",
         "wit",
         "uninstall",
         "version",

@@ -152,8 +152,12 @@ impl Bench {
         let host = Runtime::new(Config::new(plane.directory().join("cache"))).unwrap();
         let bytes = std::fs::read(&guests::plugins(Consent::new(false)).unwrap()["objects"]).unwrap();
         let (plugin, connection) = runtime.block_on(async {
-            let policy = Policy { allow_loopback: true };
-            let endpoint = kubeconfig::parse(plane.kubeconfig_yaml().as_bytes(), None, policy).unwrap();
+            let policy = Policy {
+                allow_loopback: true,
+                ..Policy::default()
+            };
+            let endpoint =
+                kubeconfig::parse(plane.kubeconfig_yaml().as_bytes(), None, policy, jiff::Timestamp::now()).unwrap();
             let connection = connect(&endpoint, &WriteFence::open()).unwrap();
             (host.load(&Digest::of(&bytes), &bytes).await.unwrap(), connection)
         });

@@ -30,7 +30,16 @@ static CLUSTER: LazyLock<ControlPlane> = LazyLock::new(|| {
 
 /// A connection of this test's own: each test has a tokio runtime of its own.
 fn connection(kubeconfig: &str, fence: &WriteFence) -> Arc<Connection> {
-    let endpoint = parse(kubeconfig.as_bytes(), None, Policy { allow_loopback: true }).unwrap();
+    let endpoint = parse(
+        kubeconfig.as_bytes(),
+        None,
+        Policy {
+            allow_loopback: true,
+            ..Policy::default()
+        },
+        jiff::Timestamp::now(),
+    )
+    .unwrap();
     connect(&endpoint, fence).unwrap()
 }
 

@@ -41,6 +41,9 @@ enum Verb {
     /// Look at, and call, plugins.
     #[command(subcommand)]
     Plugin(verbs::plugin::PluginVerb),
+    /// Look at clusters as remotes.
+    #[command(subcommand)]
+    Remote(verbs::remote::RemoteVerb),
     /// Write the plugin contract (WIT files) into a directory.
     Wit(verbs::wit::Wit),
     /// Make sure that a hub can be left: lists what still stands for something in a remote.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
             Verb::Crds(verb) => verb.run(),
             Verb::Manifests(verb) => verb.run(cli.output),
             Verb::Plugin(verb) => verb.run(cli.output).await,
+            Verb::Remote(verb) => verb.run(cli.output).await,
             Verb::Wit(verb) => verb.run(cli.output),
             Verb::Uninstall(verb) => verb.run(cli.output).await,
             Verb::Version(verb) => verb.run(cli.output),

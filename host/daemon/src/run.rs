@@ -212,6 +212,7 @@ async fn lead(
     let claim_store = ClaimStore::new(client.clone(), instance);
     let policy = Policy {
         allow_loopback: settings.allow_loopback,
+        allow_proxy: settings.allow_proxy,
     };
     let hub = Hub::new(connection, config, remotes.clone(), claim_store.clone(), fence, policy);
     let (watches, woken) = Watches::new();

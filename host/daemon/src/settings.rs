@@ -39,6 +39,8 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// Accept remotes at loopback addresses: for tests and single machines.
     pub allow_loopback: bool,
+    /// Accept kubeconfigs with a proxy. What is behind one cannot be judged by its address.
+    pub allow_proxy: bool,
     /// Provisions worked on at the same time, at least 1.
     pub concurrent_provisions: u16,
     /// Steps of one provision that run at the same time, at least 1.

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use chandlery_core::cluster::Facts;
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::Connection as Connected;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tokio::sync::{OnceCell, Semaphore};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder};
+use url::Url;
 
 use crate::breaker::Breaker;
 use crate::discovery::Discovery;
@@ -119,7 +122,7 @@ pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Conn
         .map_err(|_| ConnectionError::Address(endpoint.server.to_string()))?;
     let mut config = Config::new(uri);
     config.root_cert = endpoint.certificate_authority.as_deref().map(certificates);
-    config.tls_server_name = endpoint.tls_server_name.clone();
+    config.tls_server_name = endpoint.expected_name();
     match &endpoint.credential {
         Credential::Token(token) => config.auth_info.token = Some(token.clone().into()),
         Credential::Certificate { certificate, key } => {
@@ -129,7 +132,7 @@ pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Conn
             config.auth_info.client_key_data = Some(encode(key).into());
         }
     }
-    connect_by(config, Some(endpoint.policy), fence)
+    connect_by(config, Some(endpoint.policy), endpoint.proxy.as_ref(), fence)
 }
 
 /// A connection by a kube configuration: for the hub, whose configuration is the daemon's own, so that no address is judged.
@@ -137,12 +140,13 @@ pub fn connect(endpoint: &RemoteEndpoint, fence: &WriteFence) -> Result<Arc<Conn
 /// # Errors
 /// [`ConnectionError`]; nothing was sent.
 pub fn connect_config(config: Config, fence: &WriteFence) -> Result<Arc<Connection>, ConnectionError> {
-    connect_by(config, None, fence)
+    connect_by(config, None, None, fence)
 }
 
 fn connect_by(
     mut config: Config,
     policy: Option<Policy>,
+    proxy: Option<&Url>,
     fence: &WriteFence,
 ) -> Result<Arc<Connection>, ConnectionError> {
     // kube's own retry sends a create again whose answer was lost, and sleeps as long as a server asks: see `wire`.
@@ -156,13 +160,77 @@ fn connect_by(
         .trim_matches(['[', ']'])
         .to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
-    let client = client(&config, policy, fence).map_err(|error| ConnectionError::Credential(Box::new(error)))?;
+    let gated = GatedConnector::new(fence.clone(), policy);
+    let client = match proxy {
+        None => client(&config, gated, fence),
+        Some(proxy) => match Proxy::of(proxy).map_err(ConnectionError::Address)? {
+            Proxy::Tunnel(to, None) => client(&config, Tunnel::new(to, gated), fence),
+            Proxy::Tunnel(to, Some(login)) => client(&config, Tunnel::new(to, gated).with_auth(login), fence),
+            Proxy::Socks(to, None) => client(&config, SocksV5::new(to, gated), fence),
+            Proxy::Socks(to, Some((user, password))) => {
+                client(&config, SocksV5::new(to, gated).with_auth(user, password), fence)
+            }
+        },
+    };
+    let client = client.map_err(|error| ConnectionError::Credential(Box::new(error)))?;
     Ok(Connection::new(client, host, port))
 }
 
-/// As kube puts its client together, with the fence around it and the gate beneath TLS.
-fn client(config: &Config, policy: Option<Policy>, fence: &WriteFence) -> Result<Client, kube::Error> {
-    let https = config.rustls_https_connector_with_connector(GatedConnector::new(fence.clone(), policy))?;
+/// What a connection goes through. It sees TLS, and the name of the server.
+enum Proxy {
+    /// By the method CONNECT, with the value of `Proxy-Authorization`.
+    Tunnel(http::Uri, Option<http::HeaderValue>),
+    /// By SOCKS 5, with user name and password; the proxy resolves the name.
+    Socks(http::Uri, Option<(String, String)>),
+}
+
+impl Proxy {
+    fn of(url: &Url) -> Result<Self, String> {
+        use base64::Engine as _;
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or(1080);
+        let wrong = || format!("the proxy {host}:{port}");
+        let to: http::Uri = format!("http://{host}:{port}").parse().map_err(|_| wrong())?;
+        let decoded = |text: &str| percent_decoded(text).ok_or_else(wrong);
+        let login = match (decoded(url.username())?, decoded(url.password().unwrap_or_default())?) {
+            (user, password) if user.is_empty() && password.is_empty() => None,
+            login => Some(login),
+        };
+        if url.scheme() != "http" {
+            return Ok(Self::Socks(to, login));
+        }
+        let header = login.map(|(user, password)| {
+            let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+            format!("Basic {login}").parse().map_err(|_| wrong())
+        });
+        Ok(Self::Tunnel(to, header.transpose()?))
+    }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// As kube puts its client together, with the fence around it and the gate beneath TLS and proxy.
+fn client<C>(config: &Config, connector: C, fence: &WriteFence) -> Result<Client, kube::Error>
+where
+    C: Service<http::Uri> + Clone + Send + Sync + 'static,
+    C::Response: hyper::rt::Read + hyper::rt::Write + Connected + Unpin + Send + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let https = config.rustls_https_connector_with_connector(connector)?;
     let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -203,13 +271,16 @@ mod tests {
             server: format!("https://localhost:{port}").parse().unwrap(),
             certificate_authority: None,
             tls_server_name: None,
+            proxy: None,
             credential: Credential::Token("abc".into()),
+            expires: None,
+            context: "c".into(),
             namespace: None,
             policy: Policy::default(),
         };
         let connection = connect(&endpoint, &WriteFence::open()).unwrap();
         match connection.read(Ask::get("/version".into())).await {
-            Err(NoAnswer::Refused(error)) => assert_eq!(error.reason(), "KubeconfigAddressForbidden"),
+            Err(NoAnswer::Refused(error)) => assert_eq!(error.reason(), "KubeconfigForbiddenAddress"),
             other => panic!("{other:?}"),
         }
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);

@@ -213,14 +213,20 @@ impl Hub {
         let refuse = |error: kubeconfig::KubeconfigError| {
             Setback::new(Class::UserFix, error.reason(), format!("remote {name}: {error}"))
         };
-        let endpoint = kubeconfig::parse(&bytes.0, remote.spec.context.as_deref(), self.policy).map_err(refuse)?;
+        let endpoint = kubeconfig::parse(
+            &bytes.0,
+            remote.spec.context.as_deref(),
+            self.policy,
+            jiff::Timestamp::now(),
+        )
+        .map_err(refuse)?;
         let hash: String = chandlery_core::Digest::of(&bytes.0).hex().chars().take(16).collect();
         let connection = match known {
             Some(known) if known.credential_hash == hash && known.context == remote.spec.context => known.connection,
             _ => connect(&endpoint, &self.fence).map_err(|error| {
                 Setback::new(
                     Class::UserFix,
-                    "KubeconfigCredentialInvalid",
+                    "KubeconfigBadCertificate",
                     format!("remote {name}: {error}"),
                 )
             })?,

@@ -95,7 +95,7 @@ mod tests {
         ] {
             let error = resolve(&[address], Some(Policy::default())).await.unwrap_err();
             let error = error.downcast_ref::<KubeconfigError>().unwrap();
-            assert_eq!(error.reason(), "KubeconfigAddressForbidden");
+            assert_eq!(error.reason(), "KubeconfigForbiddenAddress");
             assert!(error.to_string().contains("(where east.example leads)"), "{error}");
         }
     }
@@ -108,7 +108,10 @@ mod tests {
 
     #[tokio::test]
     async fn loopback_is_let_through_where_the_operator_says_so_and_all_where_nobody_judges() {
-        let loopback = Some(Policy { allow_loopback: true });
+        let loopback = Some(Policy {
+            allow_loopback: true,
+            ..Policy::default()
+        });
         assert_eq!(resolve(&["127.0.0.1:0"], loopback).await.unwrap().len(), 1);
         assert!(resolve(&["169.254.169.254:0"], loopback).await.is_err());
         assert_eq!(resolve(&["169.254.169.254:0"], None).await.unwrap().len(), 1);

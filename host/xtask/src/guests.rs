@@ -16,7 +16,7 @@ use wit_component::ComponentEncoder;
 
 use crate::cache::{self, Cache, Key};
 use crate::consent::Consent;
-use crate::{progress, workspace};
+use crate::{packages, progress, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
@@ -58,37 +58,9 @@ pub fn toolchain(consent: Consent) -> Result<GuestToolchain> {
             Err(error) => eprintln!("{error:#}"),
         }
     }
-    install_from_debian(consent)?;
+    let purpose = format!("compile plugins to WebAssembly (or run `rustup target add {TARGET}`)");
+    packages::install(&DEBIAN_PACKAGES, &purpose, consent)?;
     from_debian().context("the Debian packages are installed, but the toolchain in them was not found")
-}
-
-fn install_from_debian(consent: Consent) -> Result<()> {
-    let packages = DEBIAN_PACKAGES.join(" ");
-    if !Path::new("/usr/bin/apt-get").exists() {
-        bail!("no Rust toolchain for {TARGET}: run `rustup target add {TARGET}` (or on Debian install {packages})");
-    }
-    if !nix::unistd::geteuid().is_root() {
-        bail!(
-            "no Rust toolchain for {TARGET}: run `rustup target add {TARGET}`, or `sudo apt-get update && sudo apt-get install {packages}`"
-        );
-    }
-    consent.ask(&format!(
-        "install the Debian packages {packages}, which compile plugins to WebAssembly"
-    ))?;
-    let apt = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
-    // A new machine has no lists of packages, and old lists name packages that are gone. If one of many sources fails, the
-    // packages may still be in another.
-    if let Err(error) = progress::run("reading the lists of Debian packages", &mut apt(&["update"])) {
-        eprintln!("{error:#}");
-    }
-    progress::run(
-        "installing the toolchain for plugins (once)",
-        apt(&["install", "--yes", "--no-install-recommends"]).args(DEBIAN_PACKAGES),
-    )
 }
 
 fn rustup(verb: &str) -> Command {

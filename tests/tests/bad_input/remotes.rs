@@ -61,7 +61,7 @@ fn a_kubeconfig_that_would_run_a_program_is_refused() {
     assert_unusable(
         &team,
         "exec",
-        "KubeconfigRunsProgram",
+        "KubeconfigExecPlugin",
         &["exec", "put a token or a client certificate"],
     );
     assert!(!std::path::Path::new("/tmp/chandlery-exec").exists());
@@ -77,7 +77,7 @@ fn a_context_that_is_not_there_is_named_with_those_that_are() {
     );
     let kubeconfig: serde_json::Value = serde_saphyr::from_str(&east().guest_kubeconfig()).unwrap();
     let there = kubeconfig["contexts"][0]["name"].as_str().unwrap();
-    assert_unusable(&team, "contexts", "KubeconfigContextUnknown", &["production", there]);
+    assert_unusable(&team, "contexts", "KubeconfigContext", &["production", there]);
 }
 
 #[test]

@@ -166,7 +166,16 @@ impl Server {
                 "server": format!("https://127.0.0.1:{}", self.port), "certificate-authority-data": authority}}],
             "users": [{"name": "u", "user": {"token": "abc"}}],
         });
-        let endpoint = parse(kubeconfig.to_string().as_bytes(), None, Policy { allow_loopback: true }).unwrap();
+        let endpoint = parse(
+            kubeconfig.to_string().as_bytes(),
+            None,
+            Policy {
+                allow_loopback: true,
+                ..Policy::default()
+            },
+            jiff::Timestamp::now(),
+        )
+        .unwrap();
         connect(&endpoint, &WriteFence::open()).unwrap()
     }
 

@@ -35,6 +35,9 @@ pub(crate) struct Daemon {
     /// Accept remotes at loopback addresses: for tests and single machines.
     #[arg(long)]
     allow_loopback_remotes: bool,
+    /// Accept kubeconfigs with a proxy-url. What is behind a proxy cannot be judged by its address.
+    #[arg(long)]
+    allow_proxy: bool,
     /// Provisions worked on at the same time.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     concurrent_provisions: u16,
@@ -72,6 +75,7 @@ impl Daemon {
             lease: Duration::from_secs(self.lease_seconds),
             listen: self.listen,
             allow_loopback: self.allow_loopback_remotes,
+            allow_proxy: self.allow_proxy,
             concurrent_provisions: self.concurrent_provisions,
             concurrent_steps: self.concurrent_steps,
             compiler: std::env::current_exe().ok(),

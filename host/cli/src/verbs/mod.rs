@@ -7,6 +7,7 @@ pub(crate) mod manifests;
 pub(crate) mod plugin;
 pub(crate) mod plugin_check;
 pub(crate) mod plugin_run;
+pub(crate) mod remote;
 pub(crate) mod uninstall;
 pub(crate) mod version;
 pub(crate) mod wit;

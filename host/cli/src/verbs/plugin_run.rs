@@ -34,6 +34,9 @@ pub(crate) struct Run {
     /// Accept a cluster at a loopback address.
     #[arg(long)]
     allow_loopback: bool,
+    /// Accept a kubeconfig with a proxy-url.
+    #[arg(long)]
+    allow_proxy: bool,
     /// The step's settings: a file (YAML or JSON), or the document itself.
     #[arg(long)]
     spec: Option<String>,
@@ -83,9 +86,10 @@ impl Run {
         };
         let policy = Policy {
             allow_loopback: self.allow_loopback,
+            allow_proxy: self.allow_proxy,
         };
         let text = std::fs::read(&self.kubeconfig).with_context(|| format!("reading {}", self.kubeconfig.display()))?;
-        let endpoint = kubeconfig::parse(&text, self.context.as_deref(), policy)
+        let endpoint = kubeconfig::parse(&text, self.context.as_deref(), policy, jiff::Timestamp::now())
             .map_err(|error| Failure::classed(Class::UserFix, error.reason(), error.to_string()))?;
         let connection = connect(&endpoint, &WriteFence::open()).map_err(anyhow::Error::from)?;
         let runtime = super::runtime(&super::cache_dir())?;

@@ -1,89 +1,161 @@
-//! What a tenant may ask: servers, the addresses behind their names, and credentials, each refused with a reason of its own.
+//! Where a tenant may have the daemon connect to: servers, proxies, and the addresses behind their names.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base64::Engine as _;
 use url::{Host, Url};
 
-use super::shape::{Cluster, User};
-use super::{Credential, KubeconfigError, Policy};
+use super::shape::Fields;
+use super::{KubeconfigError, Policy, certificate};
 
 /// A cluster entry after judgement.
 pub(super) struct Judged {
     pub(super) server: Url,
     pub(super) certificate_authority: Option<Vec<u8>>,
     pub(super) tls_server_name: Option<String>,
+    pub(super) proxy: Option<Url>,
 }
 
-pub(super) fn judge_cluster(cluster: Cluster, policy: Policy) -> Result<Judged, KubeconfigError> {
+pub(super) fn judge_cluster(cluster: &Fields, policy: Policy, now: jiff::Timestamp) -> Result<Judged, KubeconfigError> {
     use KubeconfigError as E;
-    let Cluster {
-        server,
-        certificate_authority_data,
-        certificate_authority,
-        tls_server_name,
-        insecure_skip_tls_verify,
-        proxy_url,
-    } = cluster;
-    if insecure_skip_tls_verify {
-        return Err(E::Insecure);
+    // Whatever is not plainly "no" is a "yes" to some reader.
+    if cluster
+        .value("insecure-skip-tls-verify")
+        .is_some_and(|insecure| insecure != &serde_json::Value::Bool(false))
+    {
+        return Err(E::InsecureTls);
     }
-    if certificate_authority.is_some_and(|path| !path.is_empty()) {
-        return Err(E::NamesFile("certificate-authority"));
+    if cluster.says("certificate-authority") {
+        return Err(E::FileReference("certificate-authority"));
     }
-    if proxy_url.is_some_and(|proxy| !proxy.is_empty()) {
-        return Err(E::Proxy);
-    }
-    let server = judge_server(&server, policy)?;
-    let authority = match certificate_authority_data.filter(|data| !data.is_empty()) {
+    let server = judge_server(cluster.text("server")?.unwrap_or_default(), policy)?;
+    let proxy = match cluster.text("proxy-url")? {
         None => None,
-        Some(data) => Some(pem(&data, "certificate-authority-data")?),
+        Some(_) if !policy.allow_proxy => return Err(E::ProxyDisabled),
+        Some(proxy) => Some(judge_proxy(proxy, policy)?),
+    };
+    let certificate_authority = match cluster.text("certificate-authority-data")? {
+        None => None,
+        Some(data) => Some(certificate::judge_authority(data, now)?),
+    };
+    let tls_server_name = match cluster.text("tls-server-name")? {
+        Some(name) if rustls::pki_types::ServerName::try_from(name).is_err() => {
+            let (server, why) = (
+                name.chars().take(200).collect(),
+                "is no name that a certificate could bear",
+            );
+            return Err(E::BadServer {
+                server,
+                why: format!("(tls-server-name) {why}"),
+            });
+        }
+        name => name.map(str::to_owned),
     };
     Ok(Judged {
         server,
-        certificate_authority: authority,
-        tls_server_name: tls_server_name.filter(|name| !name.is_empty()),
+        certificate_authority,
+        tls_server_name,
+        proxy,
     })
 }
 
 fn judge_server(text: &str, policy: Policy) -> Result<Url, KubeconfigError> {
     let bad = |why: &str| KubeconfigError::BadServer {
-        server: text.chars().take(200).collect(),
+        // A URL with a password is told without it.
+        server: text.rsplit('@').next().unwrap_or_default().chars().take(200).collect(),
         why: why.to_owned(),
     };
     if text.is_empty() {
         return Err(bad("is empty"));
     }
-    if text
-        .chars()
-        .any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii())
-    {
+    let odd = |c: char| c.is_control() || c.is_whitespace() || !c.is_ascii() || c == '\\';
+    if text.chars().any(odd) {
         return Err(bad("has a character that does not belong into a URL"));
     }
     let mut url = Url::parse(text).map_err(|error| bad(&format!("is not a URL: {error}")))?;
-    if url.scheme() != "https" {
+    // The parser also takes `https:host` and `https:///host`, which others read otherwise.
+    let authority = text.get(8..).unwrap_or_default();
+    if url.scheme() != "https"
+        || !text
+            .get(..8)
+            .is_some_and(|start| start.eq_ignore_ascii_case("https://"))
+    {
         return Err(bad("is not an https URL"));
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if authority.starts_with('/') {
+        return Err(bad("names no host"));
+    }
+    if authority
+        .split('/')
+        .next()
+        .is_some_and(|authority| authority.contains('@'))
+    {
         return Err(bad("carries a user name or password"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("has a query or fragment"));
     }
-    match url.host() {
-        None => return Err(bad("names no host")),
+    if url.port() == Some(0) {
+        return Err(bad("has port 0"));
+    }
+    judge_host(url.host(), policy)?.map_or(Ok(()), |why| Err(bad(why)))?;
+    let path = url.path().to_owned();
+    url.set_path(path.strip_suffix('/').unwrap_or(&path));
+    Ok(url)
+}
+
+fn judge_proxy(text: &str, policy: Policy) -> Result<Url, KubeconfigError> {
+    let bad = KubeconfigError::BadProxy;
+    let mut url = Url::parse(text).map_err(|_| bad("is not a URL"))?;
+    let port = match url.scheme() {
+        "http" => 80,
+        "socks5" | "socks5h" => 1080,
+        "https" => {
+            return Err(bad(
+                "is an https URL; a proxy is reached by http or socks5, what goes through it is TLS all the same",
+            ));
+        }
+        _ => return Err(bad("is neither an http nor a socks5 URL")),
+    };
+    if url.query().is_some() || url.fragment().is_some() || !matches!(url.path(), "" | "/") {
+        return Err(bad("has a path, query or fragment"));
+    }
+    // Of schemes that the parser does not know, a host is just a text.
+    let host = url.host_str().unwrap_or_default();
+    let host = Host::parse(host).map_err(|_| bad("names no host"))?;
+    judge_host(Some(host), policy)?.map_or(Ok(()), |_| Err(bad("names no host")))?;
+    let port = url.port().or(Some(port));
+    url.set_port(port).map_err(|()| bad("names no host"))?;
+    Ok(url)
+}
+
+/// Judges a host as it is written; what is wrong with it, if it is none.
+fn judge_host<S: AsRef<str>>(host: Option<Host<S>>, policy: Policy) -> Result<Option<&'static str>, KubeconfigError> {
+    match host {
+        None => return Ok(Some("names no host")),
         Some(Host::Domain(domain)) => {
-            let domain = domain.trim_end_matches('.').to_ascii_lowercase();
-            if (domain == "localhost" || domain.ends_with(".localhost")) && !policy.allow_loopback {
+            let domain = domain.as_ref().to_ascii_lowercase();
+            let bare = domain.strip_suffix('.').unwrap_or(&domain);
+            let loopback = [
+                "localhost",
+                "localhost6",
+                "localhost.localdomain",
+                "ip6-localhost",
+                "ip6-loopback",
+            ];
+            if (loopback.contains(&bare) || bare.ends_with(".localhost")) && !policy.allow_loopback {
                 return Err(KubeconfigError::ForbiddenAddress(domain, "a loopback address"));
+            }
+            if bare == "metadata.google.internal" {
+                return Err(KubeconfigError::ForbiddenAddress(domain, "a cloud metadata address"));
+            }
+            if rustls::pki_types::DnsName::try_from(bare).is_err() {
+                return Ok(Some("has a host that is no DNS name"));
             }
         }
         Some(Host::Ipv4(address)) => judge_address(address.into(), policy)?,
         Some(Host::Ipv6(address)) => judge_address(address.into(), policy)?,
     }
-    let path = url.path().trim_end_matches('/').to_owned();
-    url.set_path(&path);
-    Ok(url)
+    Ok(None)
 }
 
 /// Judges an address; also to be called on what a name was resolved to.
@@ -91,111 +163,46 @@ fn judge_server(text: &str, policy: Policy) -> Result<Url, KubeconfigError> {
 /// # Errors
 /// [`KubeconfigError::ForbiddenAddress`] for loopback (unless allowed), link-local, unspecified, multicast and cloud metadata.
 pub fn judge_address(address: IpAddr, policy: Policy) -> Result<(), KubeconfigError> {
-    let address = match address {
-        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4),
-        four => four,
+    let inner = match address {
+        IpAddr::V6(six) => embedded(six).map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
     };
-    let why = match address {
-        _ if address.is_unspecified() => "the unspecified address",
-        _ if address.is_multicast() => "a multicast address",
-        _ if address.is_loopback() => {
+    let why = match inner {
+        _ if inner.is_unspecified() => "the unspecified address",
+        _ if inner.is_multicast() => "a multicast address",
+        _ if inner.is_loopback() => {
             if policy.allow_loopback {
                 return Ok(());
             }
             "a loopback address"
         }
-        IpAddr::V4(four) if four.is_link_local() => "a link-local address (cloud metadata lives there)",
-        // Where two clouds keep theirs.
-        IpAddr::V4(four) if matches!(four.octets(), [100, 100, 100, 200] | [168, 63, 129, 16]) => {
-            "a cloud metadata address"
-        }
-        IpAddr::V4(four) if four.is_broadcast() => "the broadcast address",
+        IpAddr::V4(four) => match four.octets() {
+            // Systems take it for themselves as they take 0.0.0.0.
+            [0, ..] => "an address of \"this network\"",
+            [169, 254, ..] => "a link-local address (cloud metadata lives there)",
+            // Where three clouds keep theirs.
+            [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, 192] => "a cloud metadata address",
+            [255, 255, 255, 255] => "the broadcast address",
+            _ => return Ok(()),
+        },
         IpAddr::V6(six) if six.segments().first().is_some_and(|s| s & 0xffc0 == 0xfe80) => "a link-local address",
-        IpAddr::V6(six) if six.octets().starts_with(&[0xfd, 0x00, 0x0e, 0xc2]) => "a cloud metadata address",
-        _ => return Ok(()),
+        IpAddr::V6(six) if six == METADATA_V6 => "a cloud metadata address",
+        IpAddr::V6(_) => return Ok(()),
     };
     Err(KubeconfigError::ForbiddenAddress(address.to_string(), why))
 }
 
-pub(super) fn judge_user(user: User, name: &str) -> Result<Credential, KubeconfigError> {
-    use KubeconfigError as E;
-    let present = |value: &Option<serde_json::Value>| {
-        value
-            .as_ref()
-            .is_some_and(|v| !v.is_null() && *v != "" && *v != serde_json::json!([]) && *v != serde_json::json!({}))
-    };
-    let given = |value: &Option<String>| value.as_ref().is_some_and(|v| !v.is_empty());
-    let User {
-        token,
-        token_file,
-        client_certificate,
-        client_certificate_data,
-        client_key,
-        client_key_data,
-        username,
-        password,
-        exec,
-        auth_provider,
-        as_user,
-        as_uid,
-        as_groups,
-        as_user_extra,
-    } = user;
-    if exec.is_some() || auth_provider.is_some() {
-        return Err(E::RunsProgram(name.to_owned()));
-    }
-    for (value, field) in [
-        (&token_file, "tokenFile"),
-        (&client_certificate, "client-certificate"),
-        (&client_key, "client-key"),
-    ] {
-        if given(value) {
-            return Err(E::NamesFile(field));
-        }
-    }
-    if [&as_user, &as_uid, &as_groups, &as_user_extra].into_iter().any(present) {
-        return Err(E::Impersonates(name.to_owned()));
-    }
-    if given(&username) || given(&password) {
-        return Err(E::BasicAuth(name.to_owned()));
-    }
-    let bad = |why| E::BadCredential {
-        user: name.to_owned(),
-        why,
-    };
-    let token = token.filter(|t| !t.is_empty());
-    let certificate = client_certificate_data.filter(|d| !d.is_empty());
-    let key = client_key_data.filter(|d| !d.is_empty());
-    match (token, certificate, key) {
-        (None, None, None) => Err(E::Anonymous(name.to_owned())),
-        (Some(token), None, None) => {
-            let token = token.trim();
-            // It becomes a header: a line break in it would make another header of what follows.
-            if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-                return Err(bad(
-                    "has a token with a space, a line break or another character that no token has",
-                ));
-            }
-            Ok(Credential::Token(token.to_owned()))
-        }
-        (None, Some(certificate), Some(key)) => Ok(Credential::Certificate {
-            certificate: pem(&certificate, "client-certificate-data")?,
-            key: pem(&key, "client-key-data")?,
-        }),
-        (Some(_), _, _) => Err(bad("has both a token and a client certificate; keep one")),
-        (None, Some(_), None) => Err(bad("has a client certificate without its key")),
-        (None, None, Some(_)) => Err(bad("has a client key without its certificate")),
-    }
-}
+/// Where one cloud keeps its metadata.
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// Base64, wrapped or not, of something in PEM.
-fn pem(data: &str, field: &str) -> Result<Vec<u8>, KubeconfigError> {
-    let packed: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(packed)
-        .map_err(|error| KubeconfigError::Malformed(format!("{field} is not base64: {error}")))?;
-    if !String::from_utf8_lossy(&bytes).contains("-----BEGIN ") {
-        return Err(KubeconfigError::Malformed(format!("{field} is not PEM")));
+/// The IPv4 address that an IPv6 address leads to: mapped (`::ffff:0:0/96`), compatible (`::/96`), or by a translator
+/// (`64:ff9b::/96`, RFC 6052) or relay (`2002::/16`, RFC 3056) on the way.
+fn embedded(six: Ipv6Addr) -> Option<Ipv4Addr> {
+    let four = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match six.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(four(high, low)),
+        [0x2002, high, low, ..] => Some(four(high, low)),
+        _ => None,
     }
-    Ok(bytes)
 }

@@ -12,7 +12,7 @@ pub use libtest::{Reader, Tally};
 use crate::consent::Consent;
 use crate::control_plane::Binaries;
 use crate::progress::{self, Progress};
-use crate::{guests, workspace};
+use crate::{guests, packages, workspace};
 
 /// The seed of property tests, unless new ones are asked for: a red run must stay red until it is mended.
 const SEED: u64 = 20_260_101;
@@ -48,6 +48,11 @@ fn prepare(consent: Consent) -> Result<()> {
     if fixtures.join("Cargo.toml").exists() {
         guests::build(&guests::toolchain(consent)?, &fixtures).context("preparing the bad guests of the tests")?;
     }
+    packages::program(
+        "strace",
+        "shows that a test started no process and opened no file",
+        consent,
+    )?;
     Binaries::prepare().context("preparing the control plane")?;
     Ok(())
 }
