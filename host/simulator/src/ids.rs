@@ -20,6 +20,12 @@ impl Ids {
         z ^ (z >> 31)
     }
 
+    /// A number below this one; 0 if there is none.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        usize::try_from(self.next().checked_rem(limit).unwrap_or_default()).unwrap_or_default()
+    }
+
     /// A UID of version 4.
     pub(crate) fn uid(&mut self) -> String {
         let (high, low) = (self.next(), self.next());

@@ -14,6 +14,7 @@ mod custom;
 mod decode;
 mod delete;
 mod discovery;
+pub mod faults;
 mod form;
 mod ids;
 mod json;

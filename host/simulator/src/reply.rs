@@ -51,7 +51,10 @@ impl Answer {
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
         if failure.plain {
-            return Self::text(failure.code, &failure.message);
+            return Self {
+                retry_after: failure.retry_after,
+                ..Self::text(failure.code, &failure.message)
+            };
         }
         let status = failure.to_value();
         let body = if failure.pretty {

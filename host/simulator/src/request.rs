@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use crate::access::User;
+use crate::access::{Attributes, User};
 use crate::status::Failure;
 
 /// One request as the API sees it.
@@ -97,6 +97,31 @@ impl Call {
             .take(128)
             .collect();
         if word.is_empty() { "unknown".to_owned() } else { word }
+    }
+
+    /// What authorization asks about: a resource's verb and place, or a method and a path.
+    pub(crate) fn attributes(&self) -> Attributes {
+        match Path::parse(&self.path) {
+            Path::Resource(path) => self.attributes_of(&path),
+            _ => Attributes {
+                verb: self.method.as_str().to_ascii_lowercase(),
+                path: self.path.clone(),
+                ..Attributes::default()
+            },
+        }
+    }
+
+    /// The same for a path that is taken apart.
+    pub(crate) fn attributes_of(&self, path: &ResourcePath) -> Attributes {
+        Attributes {
+            verb: self.verb(path).to_owned(),
+            group: path.group.clone(),
+            resource: path.resource.clone(),
+            subresource: path.subresource.clone().unwrap_or_default(),
+            namespace: path.namespace.clone().unwrap_or_default(),
+            name: path.name.clone().unwrap_or_default(),
+            path: String::new(),
+        }
     }
 
     /// The verb that authorization and admission speak of.

@@ -41,6 +41,11 @@ struct Shared {
     body_limit: usize,
 }
 
+/// Sent with a read within this process: answer as before so many changes of what it asks for. Sent back with an answer
+/// that does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier(pub(crate) u32);
+
 /// Whose time it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
@@ -106,11 +111,30 @@ impl Simulator {
 
     /// Answers one request whose body is read.
     pub fn respond(&self, method: &http::Method, uri: &http::Uri, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+        self.respond_as_of(None, method, uri, headers, body)
+    }
+
+    fn respond_as_of(
+        &self,
+        earlier: Option<Earlier>,
+        method: &http::Method,
+        uri: &http::Uri,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Response<Body> {
         let user = match self.authenticate(headers) {
             Ok(user) => user,
             Err(failure) => return response(failure.into()),
         };
         let call = Call::new(user, method.clone(), uri, headers, body);
+        if let Some(earlier) = earlier
+            && let Some(mut past) = self.with_world(|world| world.earlier(&call, earlier.0))
+            && let Reply::Answer(answer) = past.answer(&call)
+        {
+            let mut response = response(answer);
+            response.extensions_mut().insert(earlier);
+            return response;
+        }
         match self.with_world(|world| world.answer(&call)) {
             Reply::Answer(answer) => response(answer),
             Reply::Watch(watch) => self.stream(*watch),
@@ -209,7 +233,8 @@ where
                     ));
                 }
             };
-            Ok(simulator.respond(&parts.method, &parts.uri, &parts.headers, body))
+            let earlier = parts.extensions.get::<Earlier>().copied();
+            Ok(simulator.respond_as_of(earlier, &parts.method, &parts.uri, &parts.headers, body))
         })
     }
 }

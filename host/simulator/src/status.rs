@@ -276,6 +276,39 @@ impl Failure {
         failure
     }
 
+    /// Others come first.
+    pub(crate) fn too_many_requests() -> Self {
+        Self {
+            plain: true,
+            retry_after: Some(1),
+            ..Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "",
+                "Too many requests, please try again later.\n",
+            )
+        }
+    }
+
+    /// The server is not ready, or about to go.
+    pub(crate) fn unavailable() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        )
+        .without_object()
+    }
+
+    /// The server gave up waiting for itself.
+    pub(crate) fn timeout() -> Self {
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        )
+        .without_object()
+    }
+
     /// The body is larger than the server takes.
     pub(crate) fn too_large(limit: usize) -> Self {
         Self::new(

@@ -260,6 +260,36 @@ impl Store {
         Some(then)
     }
 
+    /// The versions just before each change of an object, or of a resource's objects, the newest first.
+    pub(crate) fn versions_before<'a>(
+        &'a self,
+        resource: ResourceId,
+        namespace: Option<&'a str>,
+        name: Option<&'a str>,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let concerns = move |key: &Key| {
+            key.resource == resource
+                && namespace.is_none_or(|namespace| key.namespace == namespace)
+                && name.is_none_or(|name| key.name == name)
+        };
+        let events = self.log.iter().rev().filter(move |event| concerns(&event.key));
+        events.map(|event| event.version - 1)
+    }
+
+    /// Goes back to a version that is not forgotten.
+    pub(crate) fn rewind(&mut self, version: u64) {
+        while self.version > version {
+            let Some(event) = self.log.pop_back() else { return };
+            let now = self.objects.get(&event.key).cloned();
+            self.index(&event.key, now.as_deref(), event.before.as_deref());
+            match event.before {
+                Some(before) => self.objects.insert(event.key, before),
+                None => self.objects.remove(&event.key),
+            };
+            self.version = event.version - 1;
+        }
+    }
+
     /// What was written after a version, oldest first; `None` if that is forgotten.
     pub(crate) fn events_after(&self, version: u64) -> Option<impl Iterator<Item = &Event>> {
         if version < self.forgotten {

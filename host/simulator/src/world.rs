@@ -7,7 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::access::Attributes;
 use crate::base::{Base, Release};
 use crate::catalog::{FIRST_CUSTOM, Resource, ResourceId, Version};
 use crate::ids::Ids;
@@ -119,6 +118,26 @@ impl World {
         self.now = self.now.max(now);
     }
 
+    /// This cluster as it was before the last `back` changes to what a read asks for; none if there were not so many, or they
+    /// are forgotten, or the request is no read.
+    pub(crate) fn earlier(&self, call: &Call, back: u32) -> Option<Self> {
+        let Path::Resource(path) = Path::parse(&call.path) else {
+            return None;
+        };
+        if !matches!(call.verb(&path), "get" | "list") {
+            return None;
+        }
+        let resource = self.resource(&path.group, &path.resource)?;
+        let namespace = path.namespace.as_deref().filter(|_| resource.namespaced);
+        let version = self
+            .store
+            .versions_before(resource.id, namespace, path.name.as_deref())
+            .nth(usize::try_from(back.checked_sub(1)?).ok()?)?;
+        let mut world = self.clone();
+        world.store.rewind(version);
+        Some(world)
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn objects(&self) -> usize {
@@ -224,12 +243,7 @@ impl World {
         match Path::parse(&call.path) {
             Path::Resource(path) => self.answer_resource(call, path),
             other => {
-                let attributes = Attributes {
-                    verb: call.method.as_str().to_ascii_lowercase(),
-                    path: call.path.clone(),
-                    ..Attributes::default()
-                };
-                self.authorize(&call.user, &attributes)?;
+                self.authorize(&call.user, &call.attributes())?;
                 if call.method != Method::GET && call.method != Method::HEAD {
                     return Err(Failure::method_not_allowed());
                 }
@@ -250,16 +264,7 @@ impl World {
 
     fn answer_resource(&mut self, call: &Call, path: ResourcePath) -> Result<Reply, Failure> {
         let verb = call.verb(&path);
-        let attributes = Attributes {
-            verb: verb.to_owned(),
-            group: path.group.clone(),
-            resource: path.resource.clone(),
-            subresource: path.subresource.clone().unwrap_or_default(),
-            namespace: path.namespace.clone().unwrap_or_default(),
-            name: path.name.clone().unwrap_or_default(),
-            path: String::new(),
-        };
-        self.authorize(&call.user, &attributes)?;
+        self.authorize(&call.user, &call.attributes_of(&path))?;
         let resource = self
             .resource(&path.group, &path.resource)
             .cloned()
