@@ -25,6 +25,7 @@ mod ownership;
 mod read;
 mod reply;
 mod request;
+mod script;
 mod selector;
 mod serve;
 mod service;
@@ -41,6 +42,7 @@ mod write;
 
 pub use access::User;
 pub use base::Release;
+pub use script::{ApiServiceScript, JobScript, Outcome, Script};
 pub use serve::{ServeError, Server};
 pub use service::{Body, Clock, Simulator};
 pub use settings::Settings;

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tower::Service;
 
@@ -38,6 +38,8 @@ struct Shared {
     world: Mutex<World>,
     changed: watch::Sender<u64>,
     clock: Clock,
+    /// The world's time and tokio's when the simulator was started.
+    started: (Timestamp, tokio::time::Instant),
     body_limit: usize,
 }
 
@@ -54,6 +56,8 @@ pub enum Clock {
     Virtual,
     /// The time of this machine.
     Wall,
+    /// The time of tokio's clock since the simulator was started: where that is paused, the cluster's time passes with it.
+    Runtime,
 }
 
 impl Simulator {
@@ -68,7 +72,9 @@ impl Simulator {
     pub fn of(world: World, clock: Clock) -> Self {
         let body_limit = world.settings.body_limit;
         let (changed, _) = watch::channel(world.store.version());
+        let started = (world.now(), tokio::time::Instant::now());
         let shared = Shared {
+            started,
             world: Mutex::new(world),
             changed,
             clock,
@@ -98,15 +104,28 @@ impl Simulator {
     /// Looks at the world, or changes it; watchers are told of what changed. Requests wait meanwhile.
     pub fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.shared.clock == Clock::Wall {
-            world.set_time(Timestamp::now());
-        }
         let (version, now) = (world.store.version(), world.now());
+        if let Some(now) = self.time() {
+            world.set_time(now);
+        }
         let answer = look(&mut world);
         if world.store.version() != version || world.now() != now {
             self.shared.changed.send_replace(world.store.version());
         }
         answer
+    }
+
+    /// What time it is, if that is not the world's own affair.
+    fn time(&self) -> Option<Timestamp> {
+        match self.shared.clock {
+            Clock::Virtual => None,
+            Clock::Wall => Some(Timestamp::now()),
+            Clock::Runtime => {
+                let (begin, instant) = self.shared.started;
+                let elapsed = SignedDuration::try_from(instant.elapsed()).unwrap_or(SignedDuration::MAX);
+                Some(begin.saturating_add(elapsed).unwrap_or(Timestamp::MAX))
+            }
+        }
     }
 
     /// Answers one request whose body is read.
@@ -179,17 +198,23 @@ impl Simulator {
 
     /// Until there may be something to tell.
     async fn wait(&self, watch: &Watch, changed: &mut watch::Receiver<u64>) {
-        if self.shared.clock == Clock::Virtual {
+        let Some(now) = self.time() else {
             // An error means that the server is gone, but this clone is part of it.
             let _ = changed.changed().await;
             return;
-        }
-        let left = watch.deadline.map_or(Duration::from_secs(60), |deadline| {
-            Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default()
+        };
+        let due = self.with_world(|world| world.due());
+        let next = watch.deadline.into_iter().chain(due).min();
+        let left = next.map_or(LONGEST_WAIT, |next| {
+            // Something is due only after it, so that to come a little late is to come in time.
+            Duration::try_from(next.duration_since(now)).unwrap_or_default() + Duration::from_millis(1)
         });
-        let _ = tokio::time::timeout(left.min(Duration::from_secs(60)), changed.changed()).await;
+        let _ = tokio::time::timeout(left.min(LONGEST_WAIT), changed.changed()).await;
     }
 }
+
+/// A watch is looked at at least this often, for bookmarks.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 type Item = Result<Frame<Bytes>, Infallible>;
 

@@ -299,6 +299,14 @@ impl Failure {
         .without_object()
     }
 
+    /// Whoever would answer is not there.
+    pub(crate) fn no_backend() -> Self {
+        Self {
+            plain: true,
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "", "service unavailable\n")
+        }
+    }
+
     /// The server gave up waiting for itself.
     pub(crate) fn timeout() -> Self {
         Self::new(

@@ -13,6 +13,7 @@ use crate::ids::Ids;
 use crate::object;
 use crate::reply::{Answer, Reply};
 use crate::request::{Call, Path, ResourcePath};
+use crate::script::Script;
 use crate::settings::Settings;
 use crate::status::Failure;
 use crate::store::{Key, Store, Stored};
@@ -29,6 +30,7 @@ pub struct World {
     pub(crate) ids: Ids,
     pub(crate) signer: Arc<Signer>,
     pub(crate) pending: crate::actors::Pending,
+    pub(crate) script: Arc<Script>,
     /// What the client of the request under way is to be warned of, however it ends.
     pub(crate) warned: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl World {
             ids: Ids::new(settings.seed),
             signer: Arc::new(Signer::new()),
             pending: crate::actors::Pending::default(),
+            script: Arc::default(),
             warned: Vec::new(),
             settings,
         };
@@ -109,12 +112,19 @@ impl World {
 
     /// Lets time pass; what was waiting for it happens.
     pub fn advance(&mut self, duration: SignedDuration) {
-        self.now = self.now.saturating_add(duration).unwrap_or(Timestamp::MAX);
+        self.set_time(self.now.saturating_add(duration).unwrap_or(Timestamp::MAX));
         self.settle();
     }
 
-    /// Sets the time; it never goes back.
+    /// Sets the time; it never goes back. What was waiting for a time on the way happens at that time.
     pub(crate) fn set_time(&mut self, now: Timestamp) {
+        while let Some(due) = self.due().filter(|due| *due <= now) {
+            self.now = self.now.max(due);
+            self.settle();
+            if self.due() == Some(due) {
+                break;
+            }
+        }
         self.now = self.now.max(now);
     }
 
@@ -265,10 +275,10 @@ impl World {
     fn answer_resource(&mut self, call: &Call, path: ResourcePath) -> Result<Reply, Failure> {
         let verb = call.verb(&path);
         self.authorize(&call.user, &call.attributes_of(&path))?;
-        let resource = self
-            .resource(&path.group, &path.resource)
-            .cloned()
-            .ok_or_else(Failure::no_such_resource)?;
+        let resource = self.resource(&path.group, &path.resource).cloned().ok_or_else(|| {
+            self.sent_on(&path.group, &path.version)
+                .unwrap_or_else(Failure::no_such_resource)
+        })?;
         let target = Target { resource, path };
         let version = target.version()?;
         let misplaced =

@@ -233,8 +233,9 @@ impl Kind for Pod {
     fn prepare_status_update(&self, new: &mut Value, old: &Value) {
         keep(new, old, "spec");
         let metadata = member_mut(new, "metadata");
-        set(metadata, "deletionTimestamp", None);
-        keep(metadata, at(old, &["metadata"]), "ownerReferences");
+        for field in ["deletionTimestamp", "ownerReferences"] {
+            keep(metadata, at(old, &["metadata"]), field);
+        }
         let status = member_mut(new, "status");
         if text(status, "qosClass").is_empty() {
             keep(status, at(old, &["status"]), "qosClass");

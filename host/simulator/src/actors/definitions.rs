@@ -66,7 +66,9 @@ impl World {
                 self.now
             });
             let ready = since.saturating_add(self.settings.crd_delay).unwrap_or(Timestamp::MAX);
-            if self.now >= ready {
+            if self.now < ready {
+                self.wake_at(ready);
+            } else {
                 self.set_status(key, |_| {
                     vec![condition(
                         "Established",

@@ -1,9 +1,12 @@
 //! The controllers of a cluster, one step at a time: each looks at the world, does the next thing, and is asked again until
 //! none has anything to do.
 
+mod api_services;
 pub(crate) mod definitions;
 mod garbage;
+mod jobs;
 mod namespaces;
+mod pods;
 
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use smol_str::SmolStr;
 use crate::object;
 use crate::options::WriteOptions;
 use crate::request::ResourcePath;
+use crate::script::Script;
 use crate::store::Key;
 use crate::world::{Target, World};
 use crate::write::Change;
@@ -25,8 +29,12 @@ pub(crate) struct Pending {
     pub(crate) catalogued: imbl::OrdMap<(SmolStr, SmolStr), (String, i64)>,
     /// When definitions will be served, by UID.
     pub(crate) establishing: imbl::OrdMap<String, Timestamp>,
-    /// The version of the store up to which all controllers have nothing to do.
-    settled: Option<(u64, Timestamp)>,
+    /// The version of the store up to which all controllers have nothing to do until the time below.
+    settled: Option<u64>,
+    /// When a controller will have something to do again without anybody writing.
+    due: Option<Timestamp>,
+    /// The Jobs of which a pod was deleted as their script says, by UID.
+    pub(crate) replaced: imbl::OrdMap<String, ()>,
 }
 
 /// Who the controllers are to those who read managed fields.
@@ -40,18 +48,39 @@ impl World {
     /// Lets the controllers act until none has anything left to do at this time.
     pub fn settle(&mut self) {
         for _ in 0..MAX_ROUNDS {
-            let before = (self.store.version(), self.now);
-            if self.pending.settled == Some(before) {
+            let before = self.store.version();
+            if self.pending.settled == Some(before) && self.pending.due.is_none_or(|due| self.now < due) {
                 return;
             }
+            self.pending.due = None;
             self.serve_definitions();
             self.tend_namespaces();
+            self.tend_jobs();
+            self.run_pods();
+            self.tend_api_services();
             self.collect_garbage();
-            if self.store.version() == before.0 {
+            if self.store.version() == before {
                 self.pending.settled = Some(before);
                 return;
             }
         }
+    }
+
+    /// From now on, this is how Jobs and APIServices fare.
+    pub fn script(&mut self, script: Script) {
+        self.script = Arc::new(script);
+        self.pending.settled = None;
+        self.settle();
+    }
+
+    /// Asks to be looked at again at that time, if nothing happens before.
+    pub(crate) fn wake_at(&mut self, time: Timestamp) {
+        self.pending.due = Some(self.pending.due.map_or(time, |due| due.min(time)));
+    }
+
+    /// When something will happen by itself.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.pending.due
     }
 
     /// The path to an object, for a controller that goes to it like any client.
@@ -91,7 +120,7 @@ impl World {
         let _ = self.replace(&mut change, key.clone(), &old, new, &managed);
     }
 
-    /// Makes an object as a controller does; one that is there already stays.
+    /// Makes an object as a controller does, of that name or with a generated one; one that is there already stays.
     pub(crate) fn make(&mut self, group: &str, plural: &str, manager: &str, mut document: Value) {
         let Some(key) = self.key(group, plural, object::namespace(&document), object::name(&document)) else {
             return;
@@ -117,4 +146,9 @@ impl World {
         // As above.
         let _ = self.insert(None, &mut change, document);
     }
+}
+
+/// A time that stands in a document.
+fn time_of(document: &Value, pointer: &str) -> Option<Timestamp> {
+    document.pointer(pointer)?.as_str()?.parse().ok()
 }
