@@ -37,8 +37,9 @@ const MANIFESTS: usize = 187;
 const REFUSED: usize = 11;
 /// Who waits and says the same for this long has come to rest: what controllers can do without a node takes milliseconds.
 const AT_REST: Duration = Duration::from_secs(1);
-/// A definition is served a second or two after it was applied, on a busy machine later.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// A definition is served a second or two after it was applied, and its objects are cleaned up as soon as it goes; on a busy
+/// machine the API server tries that again after pauses that double.
+const DEADLINE: Duration = Duration::from_secs(240);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// What tells our objects from those that controllers made.
 const OWNER: &str = "/metadata/annotations/chandlery.dev~1owner";

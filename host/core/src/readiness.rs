@@ -64,14 +64,20 @@ impl Condition<'_> {
     }
 }
 
-/// At most 300 characters on one line.
+/// At most 300 characters on one line, none of which a terminal would obey: neither controls nor marks that change the
+/// direction of what follows. What a cluster sends ends in conditions and logs.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
+    let obeyed = |c: &char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.chars().filter(|c| !obeyed(c)).collect::<String>())
+        .filter(|word| !word.is_empty())
         .take(300)
-        .collect()
+        .collect();
+    words.join(" ").chars().take(300).collect()
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {

@@ -11,8 +11,8 @@ use crate::{Digest, ObjectRef, StepName, Uid};
 pub const LARGEST_INVENTORY: usize = 5_000;
 
 /// Most bytes of a step's settings, as JSON with all expressions replaced. They are kept in the receipt, and etcd takes objects
-/// of 1.5 MiB.
-pub const LARGEST_SPEC: usize = 1024 * 1024;
+/// of 1.5 MiB. Room for one object of a MiB, and for its neighbours.
+pub const LARGEST_SPEC: usize = 1280 * 1024;
 
 /// Where a step runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use crate::records::{PROVISION_LABEL, RecordStore, remove, timed};
 
-/// Entries beside the receipt, whose spec may have a MiB of its own. An entry has 170 bytes usually and 900 at most; etcd takes
-/// objects of 1.5 MiB.
-const FIRST_ENTRIES: usize = 300;
+/// Entries beside the receipt, whose spec may be large. An entry has 170 bytes usually and 900 at most; etcd takes objects of
+/// 1.5 MiB.
+const FIRST_ENTRIES: usize = 200;
 /// Entries of a further part.
 const MORE_ENTRIES: usize = 1_000;
 
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_record_of_any_size_is_what_its_parts_say() {
-        for (entries, parts) in [(0, 1), (300, 1), (301, 2), (1300, 2), (1301, 3), (5000, 6)] {
+        for (entries, parts) in [(0, 1), (200, 1), (201, 2), (1200, 2), (1201, 3), (5000, 6)] {
             let record = record(entries);
             let mut objects = stored(&record);
             assert_eq!(objects.len(), parts, "{entries}");

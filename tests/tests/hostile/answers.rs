@@ -14,19 +14,23 @@ use chandlery_core::memory::MemoryLedger;
 use chandlery_core::ports::{Ledger as _, Scope as _};
 use chandlery_core::record::{Mode, Receipt, Record, Target};
 use chandlery_core::{Digest, Gvk, ObjectRef};
-use chandlery_scope::{ClusterScope, ScopeOptions};
+use chandlery_scope::{ClusterScope, Connection, ScopeOptions};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::server::{PATH, Server, Wire, config_map};
 
 /// One step's scope on a server, and its ledger.
-struct Desk {
-    scope: ClusterScope,
+pub(super) struct Desk {
+    pub(super) scope: ClusterScope,
     ledger: Arc<MemoryLedger>,
 }
 
-fn desk(server: &Server) -> Desk {
+pub(super) fn desk(server: &Server) -> Desk {
+    desk_by(server.connect(), server)
+}
+
+pub(super) fn desk_by(connection: Arc<Connection>, server: &Server) -> Desk {
     let receipt = Receipt {
         plugin: "p".into(),
         digest: Digest::of(b"p"),
@@ -47,7 +51,7 @@ fn desk(server: &Server) -> Desk {
         is_hub: false,
     };
     Desk {
-        scope: ClusterScope::new(server.connect(), server.facts(), ledger.clone(), options),
+        scope: ClusterScope::new(connection, server.facts(), ledger.clone(), options),
         ledger,
     }
 }
@@ -57,11 +61,11 @@ fn target() -> ObjectRef {
 }
 
 impl Desk {
-    async fn get(&self) -> Result<Option<Value>, CallError> {
+    pub(super) async fn get(&self) -> Result<Option<Value>, CallError> {
         self.scope.get(vec![target()]).await.remove(0)
     }
 
-    async fn apply(&self) -> Result<(), CallError> {
+    pub(super) async fn apply(&self) -> Result<(), CallError> {
         self.scope.apply(vec![document()], false).await.remove(0)
     }
 
@@ -105,7 +109,7 @@ fn document() -> Value {
 }
 
 /// That a step on another cluster does its work meanwhile.
-async fn assert_other_goes_on() {
+pub(super) async fn assert_other_goes_on() {
     let other = Server::honest();
     let desk = desk(&other);
     desk.apply().await.unwrap();
@@ -114,7 +118,7 @@ async fn assert_other_goes_on() {
 }
 
 /// What reading the object comes to on a server that does this with it, while another cluster's step goes on.
-async fn read_from(
+pub(super) async fn read_from(
     behaviour: impl Fn(&mut Wire) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> (CallError, Server) {
     let server = Server::start(move |asked, wire| asked.is("GET", PATH).then(|| behaviour(wire)));
@@ -127,7 +131,7 @@ async fn read_from(
 }
 
 #[track_caller]
-fn assert_unavailable(error: &CallError, part: &str) {
+pub(super) fn assert_unavailable(error: &CallError, part: &str) {
     match error {
         CallError::Unavailable(message) => {
             assert!(message.contains(part) && message.len() < 1000, "{message}");

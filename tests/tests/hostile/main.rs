@@ -12,6 +12,7 @@
 mod answers;
 mod server;
 mod watches;
+mod wire;
 
 use std::time::{Duration, Instant};
 

@@ -12,9 +12,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use xtask::control_plane::Certificates;
+use xtask::control_plane::{Certificates, Identity};
 
-static CERTIFICATES: LazyLock<Certificates> = LazyLock::new(|| {
+pub(crate) static CERTIFICATES: LazyLock<Certificates> = LazyLock::new(|| {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Certificates::generate().unwrap()
 });
@@ -95,6 +95,19 @@ impl Server {
         gate: impl Fn(&TcpStream) -> bool + Send + 'static,
         behaviour: impl Fn(&Asked, &mut Wire) -> Option<io::Result<()>> + Send + Sync + 'static,
     ) -> Self {
+        Self::all(&CERTIFICATES.server, gate, behaviour)
+    }
+
+    /// A server that does as one should, and shows this certificate.
+    pub(crate) fn showing(identity: &Identity) -> Self {
+        Self::all(identity, |_| true, |_, _| None)
+    }
+
+    fn all(
+        identity: &Identity,
+        gate: impl Fn(&TcpStream) -> bool + Send + 'static,
+        behaviour: impl Fn(&Asked, &mut Wire) -> Option<io::Result<()>> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
             port: listener.local_addr().unwrap().port(),
@@ -103,7 +116,6 @@ impl Server {
         };
         let (sent, asked) = (server.sent.clone(), server.asked.clone());
         let behaviour: Arc<Behaviour> = Arc::new(behaviour);
-        let identity = &CERTIFICATES.server;
         let chain = vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
         let tls = ServerConfig::builder().with_no_client_auth();
@@ -157,13 +169,18 @@ impl Server {
 
     /// A connection as a tenant's kubeconfig makes it.
     pub(crate) fn connect(&self) -> Arc<Connection> {
+        self.connect_expecting(None)
+    }
+
+    /// The same, with another name expected in the server's certificate.
+    pub(crate) fn connect_expecting(&self, name: Option<&str>) -> Arc<Connection> {
         // Serialized as base64.
         let authority = k8s_openapi::ByteString(CERTIFICATES.ca.clone().into_bytes());
         let kubeconfig = json!({
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
             "clusters": [{"name": "k", "cluster": {
-                "server": format!("https://127.0.0.1:{}", self.port), "certificate-authority-data": authority}}],
+                "server": format!("https://127.0.0.1:{}", self.port), "certificate-authority-data": authority, "tls-server-name": name}}],
             "users": [{"name": "u", "user": {"token": "abc"}}],
         });
         let endpoint = parse(

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chandlery_core::ObjectRef;
@@ -121,6 +122,80 @@ async fn a_name_that_is_too_long_ends_its_watch_and_no_other() {
         is_list(asked).then(|| wire.json(200, &list))
     });
     assert_given_up(&server).await;
+}
+
+/// An event of the watch, as a line.
+fn event(kind: &str, version: u64) -> String {
+    let metadata = json!({"name": "c", "namespace": "default", "resourceVersion": version.to_string()});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+#[tokio::test]
+async fn a_watch_that_tells_the_same_again_and_again_or_goes_back_in_time_wakes_nobody() {
+    let told = Arc::new(AtomicU64::new(0));
+    let tells = told.clone();
+    let server = Server::start(move |asked, wire| {
+        is_watch(asked).then(|| {
+            wire.begin()?;
+            for version in (0..=5).rev().cycle() {
+                wire.write_all(event("MODIFIED", version).as_bytes())?;
+                tells.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    });
+    let (watches, mut woken) = Watches::new();
+    watches.set(&subscriber("p"), &server.connect(), seen("5")).await;
+    until("it has told a lot", || told.load(Ordering::Relaxed) > 10_000).await;
+    assert_other_wakes(&watches, &mut woken).await;
+    assert!(woken.try_recv().is_err(), "nothing is newer than what was seen");
+}
+
+#[tokio::test]
+async fn a_watch_that_lies_about_what_is_new_wakes_once_for_each_pass() {
+    let server = Server::start(|asked, wire| {
+        is_watch(asked).then(|| {
+            wire.begin()?;
+            for version in 6.. {
+                wire.write_all(event("MODIFIED", version).as_bytes())?;
+            }
+            Ok(())
+        })
+    });
+    let (watches, mut woken) = Watches::new();
+    watches.set(&subscriber("p"), &server.connect(), seen("5")).await;
+    assert_eq!(woken.recv().await, Some(subscriber("p")));
+    assert_other_wakes(&watches, &mut woken).await;
+    assert!(woken.try_recv().is_err(), "the pass says anew what it waits for");
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_at_once_and_always_is_opened_again_at_a_pace() {
+    let server = Server::start(|asked, wire| is_watch(asked).then(|| wire.answer(200, "", b"")));
+    let (watches, mut woken) = Watches::new();
+    watches.set(&subscriber("p"), &server.connect(), seen("5")).await;
+    // The pace allows a burst; another hundred would take minutes.
+    until("it was opened more than once", || server.asked_for("watch=true") > 1).await;
+    for _ in 0..20 {
+        assert_other_wakes(&watches, &mut woken).await;
+    }
+    assert!(server.asked_for("GET") < 200, "{}", server.asked_for("GET"));
+}
+
+#[tokio::test]
+async fn a_watch_that_is_always_too_old_is_listed_anew_at_a_pace() {
+    let server = Server::start(|asked, wire| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": ""});
+        is_watch(asked).then(|| wire.json(200, &json!({"type": "ERROR", "object": status})))
+    });
+    let (watches, mut woken) = Watches::new();
+    watches.set(&subscriber("p"), &server.connect(), seen("5")).await;
+    until("it was listed more than once", || server.asked_for("watch=true") > 1).await;
+    for _ in 0..20 {
+        assert_other_wakes(&watches, &mut woken).await;
+    }
+    assert!(server.asked_for("GET") < 200, "{}", server.asked_for("GET"));
 }
 
 #[tokio::test]

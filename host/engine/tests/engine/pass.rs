@@ -137,7 +137,7 @@ async fn settings_that_the_hub_could_not_keep_are_refused_before_anything_is_beg
             json!({"name": "b", "cluster": "r", "plugin": "p", "needs": ["a"], "with": {"objects": objects}}),
         ])
     };
-    let found = world.pass(&many(100), &[]).await;
+    let found = world.pass(&many(120), &[]).await;
     let b = found.rows.iter().find(|row| row.step.as_str() == "b").unwrap();
     assert_eq!(
         (b.state, b.reason.as_str()),

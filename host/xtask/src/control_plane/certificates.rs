@@ -72,6 +72,18 @@ impl Certificates {
         })
     }
 
+    /// What a server would show whose certificate has ended years ago.
+    ///
+    /// # Errors
+    /// If it cannot be signed.
+    pub fn ended_server(&self) -> Result<Identity> {
+        let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).context("naming the server")?;
+        parameters.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        sign(&self.authority, parameters)
+    }
+
     /// A client certificate for a user in groups.
     ///
     /// # Errors
