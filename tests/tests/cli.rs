@@ -60,6 +60,7 @@ fn every_verb_has_help_and_nonsense_is_wrong_usage() {
     let home = tempfile::tempdir().unwrap();
     for verb in [
         "daemon",
+        "demo",
         "crds",
         "manifests",
         "plugin check",
@@ -262,4 +263,86 @@ fn a_hub_that_is_in_use_cannot_be_left_unless_what_it_stands_for_is_given_up() {
         .unwrap();
     assert_eq!(left, r#"["example.com/theirs"]"#, "others' finalizers stay");
     assert!(out(&uninstall(&[])).contains("can be deleted"));
+}
+
+#[test]
+fn the_demo_in_memory_comes_and_goes_and_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let text = out(&chandlery(home.path(), &["demo", "--component", path(&OBJECTS)]));
+    for told in [
+        "provision  Ready=True",
+        "harbour   True    3/3",
+        "first   Pequod   34",
+        "provision  gone",
+        "the remote is as it was",
+        "the hub is as it was",
+        "daemon   has ended",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let refused = chandlery(home.path(), &["demo"]);
+    assert!(
+        code(&refused) == 2 && err(&refused).contains("--component"),
+        "{}",
+        err(&refused)
+    );
+}
+
+#[test]
+fn an_embedded_daemon_works_for_whoever_has_its_kubeconfigs_until_it_is_ended() {
+    use std::io::{BufRead as _, BufReader};
+    let home = tempfile::tempdir().unwrap();
+    let mut daemon = Command::new(BINARY.as_path())
+        .args(["daemon", "--embedded", "--log", "error"])
+        .env("HOME", home.path())
+        .env("TMPDIR", home.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+    let mut kubeconfig = || {
+        let line = lines.next().unwrap().unwrap();
+        PathBuf::from(line.split_once('=').unwrap().1)
+    };
+    let (hub, remote) = (kubeconfig(), kubeconfig());
+    let kubectl = |kubeconfig: &Path, arguments: &[&str]| {
+        CLUSTER
+            .client()
+            .with_kubeconfig(kubeconfig)
+            .text(arguments.iter().copied())
+    };
+    assert!(
+        kubectl(&remote, &["get", "namespaces"])
+            .unwrap()
+            .contains("kube-system")
+    );
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "east", "namespace": "team"},
+        "stringData": {"value": std::fs::read_to_string(&remote).unwrap()},
+    });
+    let cluster = json!({
+        "apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster", "metadata": {"name": "east", "namespace": "team"},
+        "spec": {"source": {"secretRef": {"name": "east"}}},
+    });
+    for object in [namespace, secret, cluster] {
+        let file = home.path().join("object.json");
+        std::fs::write(&file, object.to_string()).unwrap();
+        kubectl(&hub, &["apply", "--server-side", "--filename", path(&file)]).unwrap();
+    }
+    let ready = [
+        "wait",
+        "remotecluster/east",
+        "--namespace=team",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    ];
+    kubectl(&hub, &ready).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(daemon.id().try_into().unwrap()),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert!(!hub.exists(), "what it wrote went with it");
 }

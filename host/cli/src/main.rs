@@ -1,5 +1,6 @@
 //! The same library as the daemon's, one call at a time. One file per verb.
 
+mod embedded;
 mod failure;
 mod output;
 mod verbs;
@@ -19,8 +20,9 @@ struct Cli {
     #[arg(long, short, global = true, value_enum, default_value_t)]
     output: Output,
     /// What is told while it works: a level, or `target=level` pairs with commas.
-    #[arg(long, global = true, env = "CHANDLERY_LOG", default_value = "info")]
-    log: String,
+    /// [default: `info`, of a demo `error`]
+    #[arg(long, global = true, env = "CHANDLERY_LOG")]
+    log: Option<String>,
     /// Write what is told as JSON lines.
     #[arg(long, global = true)]
     log_json: bool,
@@ -34,6 +36,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done · 1 failed · 2 wrong usage · 3 h
 enum Verb {
     /// Run the daemon.
     Daemon(verbs::daemon::Daemon),
+    /// Watch a Provision come and go, in memory.
+    Demo(verbs::demo::Demo),
     /// Print the CustomResourceDefinitions.
     Crds(verbs::crds::Crds),
     /// Print what an operator applies to run the daemon.
@@ -63,7 +67,11 @@ fn main() -> ExitCode {
     if let Verb::CompileComponent(verb) = &cli.verb {
         return verb.run();
     }
-    if let Err(error) = output::start_log(&cli.log, cli.log_json) {
+    let log = cli.log.as_deref().unwrap_or(match cli.verb {
+        Verb::Demo(_) => "error",
+        _ => "info",
+    });
+    if let Err(error) = output::start_log(log, cli.log_json) {
         return Failure::usage(error).report(cli.output);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -73,6 +81,7 @@ fn main() -> ExitCode {
     let outcome = runtime.block_on(async {
         match cli.verb {
             Verb::Daemon(verb) => verb.run().await,
+            Verb::Demo(verb) => verb.run().await,
             Verb::Crds(verb) => verb.run(),
             Verb::Manifests(verb) => verb.run(cli.output),
             Verb::Plugin(verb) => verb.run(cli.output).await,

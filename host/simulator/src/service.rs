@@ -105,11 +105,14 @@ impl Simulator {
     pub fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.shared.world.lock().unwrap_or_else(PoisonError::into_inner);
         let (version, now) = (world.store.version(), world.now());
-        if let Some(now) = self.time() {
+        let time = self.time();
+        if let Some(now) = time {
             world.set_time(now);
         }
         let answer = look(&mut world);
-        if world.store.version() != version || world.now() != now {
+        // Where time passes by itself a watch waits for its own; to be told of each look's would keep all of them awake.
+        let time_was_moved = time.is_none() && world.now() != now;
+        if world.store.version() != version || time_was_moved {
             self.shared.changed.send_replace(world.store.version());
         }
         answer
@@ -289,4 +292,24 @@ fn response(answer: Answer) -> Response<Body> {
         headers.insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_are_woken_by_what_happens_and_by_time_that_is_moved_but_not_by_who_looks() {
+        for (clock, woken) in [(Clock::Virtual, true), (Clock::Wall, false)] {
+            let simulator = Simulator::of(World::new(Settings::default()), clock);
+            let mut changed = simulator.shared.changed.subscribe();
+            simulator.with_world(|_| ());
+            // The first look brings the world to the time of the wall.
+            changed.borrow_and_update();
+            simulator.with_world(|_| ());
+            assert!(!changed.has_changed().unwrap(), "{clock:?}");
+            simulator.with_world(|world| world.advance(SignedDuration::from_secs(1)));
+            assert_eq!(changed.has_changed().unwrap(), woken, "{clock:?}");
+        }
+    }
 }

@@ -10,6 +10,8 @@ use http_body_util::BodyExt;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn simulator() -> Simulator {
@@ -49,6 +51,25 @@ async fn send_as(
 
 async fn get(simulator: &Simulator, path: &str) -> (StatusCode, Value) {
     send(simulator, Method::GET, path, Value::Null).await
+}
+
+/// A kind of its own, whose objects are whatever they like.
+async fn define_things(simulator: &Simulator) {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    });
+    assert_eq!(
+        send(simulator, Method::POST, DEFINITIONS, definition).await.0,
+        StatusCode::CREATED
+    );
 }
 
 async fn create_map(simulator: &Simulator, name: &str) -> Value {
@@ -140,26 +161,46 @@ async fn a_definition_is_served_after_its_delay_and_not_before() {
         crd_delay: SignedDuration::from_secs(5),
         ..Settings::default()
     });
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    });
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(
-        send(&simulator, Method::POST, path, definition).await.0,
-        StatusCode::CREATED
-    );
-    let things = "/apis/example.com/v1/namespaces/default/things";
-    assert_eq!(get(&simulator, things).await.0, StatusCode::NOT_FOUND);
+    define_things(&simulator).await;
+    assert_eq!(get(&simulator, THINGS).await.0, StatusCode::NOT_FOUND);
     simulator.with_world(|world| world.advance(SignedDuration::from_secs(5)));
-    assert_eq!(get(&simulator, things).await.0, StatusCode::OK);
+    assert_eq!(get(&simulator, THINGS).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_definition_goes_with_its_objects_and_not_before_they_let_go() {
+    let simulator = simulator();
+    define_things(&simulator).await;
+    for (name, finalizers) in [("free", json!([])), ("held", json!(["example.com/hold"]))] {
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "finalizers": finalizers}});
+        assert_eq!(
+            send(&simulator, Method::POST, THINGS, thing).await.0,
+            StatusCode::CREATED
+        );
+    }
+    let definition = format!("{DEFINITIONS}/things.example.com");
+    send(&simulator, Method::DELETE, &definition, Value::Null).await;
+    assert_eq!(
+        get(&simulator, &format!("{THINGS}/free")).await.0,
+        StatusCode::NOT_FOUND
+    );
+    let (code, ending) = get(&simulator, &definition).await;
+    assert_eq!(code, StatusCode::OK);
+    let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
+    assert_eq!(
+        version(&get(&simulator, &definition).await.1),
+        version(&ending),
+        "who waits does not write"
+    );
+    send(
+        &simulator,
+        Method::PATCH,
+        &format!("{THINGS}/held"),
+        json!({"metadata": {"finalizers": null}}),
+    )
+    .await;
+    assert_eq!(get(&simulator, &definition).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(get(&simulator, THINGS).await.0, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

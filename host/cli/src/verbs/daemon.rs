@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use chandlery_daemon::{Identity, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::embedded::Embedded;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Run the daemon until SIGTERM or SIGINT.
 #[derive(clap::Args)]
@@ -17,6 +20,9 @@ pub(crate) struct Daemon {
     /// Kubeconfig of the hub; the cluster this Pod runs in when absent. Never taken from KUBECONFIG.
     #[arg(long, env = "CHANDLERY_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
+    /// Run on a hub in memory, beside a remote in memory, both in this process and gone with it; prints their kubeconfigs.
+    #[arg(long, conflicts_with = "kubeconfig")]
+    embedded: bool,
     /// Directory for Plugins of source `file`; there are none when absent.
     #[arg(long, env = "CHANDLERY_PLUGIN_DIR")]
     plugin_dir: Option<PathBuf>,
@@ -66,7 +72,12 @@ impl Daemon {
             (None, None) => Identity::Process,
             _ => return Err(Failure::usage("POD_NAME and POD_UID go together")),
         };
-        let settings = Settings {
+        let directory = tempfile::tempdir().context("making a directory for kubeconfigs")?;
+        let embedded = match self.embedded {
+            true => Some(Embedded::start(directory.path()).await?),
+            false => None,
+        };
+        let mut settings = Settings {
             kubeconfig: self.kubeconfig,
             identity,
             plugin_dir: self.plugin_dir,
@@ -81,6 +92,13 @@ impl Daemon {
             compiler: std::env::current_exe().ok(),
             grace: Duration::from_secs(self.grace_seconds),
         };
+        if let Some(embedded) = &embedded {
+            settings = embedded.settings(settings);
+            let [hub, remote] = [&embedded.hub, &embedded.remote].map(|cluster| cluster.kubeconfig.display());
+            print(&format!(
+                "hub      export KUBECONFIG={hub}\nremote   export KUBECONFIG={remote}\n"
+            ))?;
+        }
         settings.validate().map_err(Failure::usage)?;
         let end = CancellationToken::new();
         let failed = |error: std::io::Error| Failure::new(format!("listening for signals: {error}"));

@@ -3,6 +3,7 @@
 pub(crate) mod compile_component;
 pub(crate) mod crds;
 pub(crate) mod daemon;
+pub(crate) mod demo;
 pub(crate) mod manifests;
 pub(crate) mod plugin;
 pub(crate) mod plugin_check;

@@ -178,7 +178,8 @@ impl World {
 
     /// Takes the server's own finalizer away; the definition goes if it was the last.
     fn let_go(&mut self, key: &Key) {
-        self.act(key, API_SERVER, "status", |document| {
+        // Not by its status: that way metadata stays as it is.
+        self.act(key, API_SERVER, "", |document| {
             let left = object::finalizers(document)
                 .filter(|finalizer| *finalizer != CLEANUP)
                 .map(str::to_owned)

@@ -7,7 +7,7 @@ mod follow;
 mod quickstart;
 mod story;
 
-use std::process::Stdio;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -94,6 +94,26 @@ pub fn run(options: Options) -> Result<()> {
         return demo.keep();
     }
     outcome
+}
+
+/// Runs `chandlery demo`: hub and remote are clusters in memory. Answers its exit code.
+///
+/// # Errors
+/// If something cannot be built or started.
+pub fn in_memory(options: Options) -> Result<ExitCode> {
+    let plugins = guests::plugins(options.consent).context("preparing the plugins")?;
+    let component = plugins.get("objects").context("finding the plugin `objects`")?;
+    let mut demo = Command::new(workspace::binary("chandlery")?);
+    demo.arg("demo").arg("--component").arg(component);
+    if options.keep {
+        demo.arg("--keep");
+    }
+    // Ctrl-C is for it, too, and we are there until it has ended.
+    let status = demo.status().context("starting chandlery demo")?;
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 struct Demo {
