@@ -16,5 +16,8 @@ pub use plugin::{
 };
 pub use provision::{Provision, ProvisionObjectSpec, ProvisionStatus, StepStatus};
 pub use remote_claim::{ClaimHolder, ClaimedRemote, RemoteClaim, RemoteClaimSpec};
-pub use remote_cluster::{Endpoint, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus, RemoteSource, SecretKeyRef};
+pub use remote_cluster::{
+    ArgoCdSpec, Endpoint, RegistrationSpec, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus, RemotePhase,
+    RemoteSource, SecretKeyRef,
+};
 pub use step_record::{More, ProvisionRef, StepRecord, StepRecordSpec};

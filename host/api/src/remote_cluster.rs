@@ -1,5 +1,6 @@
 //! RemoteCluster: a cluster that Chandlery may provision into, by a kubeconfig in a Secret.
 
+use chandlery_core::claim::Instance;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -24,6 +25,10 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.registration) || (has(self.controller) && self.controller)", "message": "only the remote's controller registers it: registration needs controller: true"},
+    {"rule": "has(self.registration) == has(oldSelf.registration) && (!has(self.registration) || self.registration.argocd.namespace == oldSelf.registration.argocd.namespace)", "message": "where a remote is registered never changes: delete the RemoteCluster and make it anew"}
+]))]
 pub struct RemoteClusterSpec {
     /// Where the kubeconfig is.
     pub source: RemoteSource,
@@ -31,6 +36,33 @@ pub struct RemoteClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub context: Option<String>,
+    /// Whether Chandlery owns the remote's registration. Who only uses a remote never registers it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub controller: bool,
+    /// Where the remote is registered from the first claim on it until after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<RegistrationSpec>,
+}
+
+/// Where a remote is registered. Exactly one is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistrationSpec {
+    /// As a declarative cluster Secret of Argo CD.
+    pub argocd: ArgoCdSpec,
+}
+
+/// A cluster of Argo CD.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ArgoCdSpec {
+    /// Namespace of Argo CD. A Role there must let the daemon get, create, patch and delete secrets.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Name of the cluster as Argo CD shows it; the RemoteCluster's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
 }
 
 /// Where a kubeconfig is.
@@ -80,9 +112,26 @@ pub struct RemoteClusterStatus {
     /// SHA-256 of the credential in use, cut to 16 hex digits: tells rotations apart and tells nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_hash: Option<String>,
+    /// `Draining` while its registration is being removed after the last claim; then nobody may begin to use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RemotePhase>,
+    /// Its registration, while there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<String>,
+    /// Host processes that are writing its registration just now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub registrars: Vec<Instance>,
     /// How many claims there are on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<i64>,
+}
+
+/// What of a remote's life fences its use, beside its deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RemotePhase {
+    /// Its registration is being removed.
+    Draining,
 }
 
 /// Where an API server is.

@@ -1,18 +1,19 @@
 //! Real ports, put together for one pass over one Provision.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use chandlery_api::Provision;
+use chandlery_api::{Provision, ProvisionObjectSpec, RemoteClaim};
 use chandlery_core::cluster::ClusterAccess;
 use chandlery_core::ports::{self, Call, Ports};
+use chandlery_core::provision::ProvisionSpec;
 use chandlery_core::record::Receipt;
 use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
 use chandlery_engine::{Graph, Look, Pass};
 use chandlery_runtime::Runtime;
-use chandlery_scope::{Hub, RecordStore, Remotes, StepContext, Subscriber, Watches};
+use chandlery_scope::{ClaimKey, Hub, RecordStore, Remotes, StepContext, Subscriber, Watches};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
@@ -39,6 +40,8 @@ pub struct HostOptions {
 pub struct Host {
     /// What it is made of.
     pub parts: HostOptions,
+    /// One pass at a time over one provision, whoever asked for it.
+    passes: Mutex<HashMap<Uid, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What a pass came to.
@@ -55,7 +58,10 @@ pub fn finished(report: &PassReport) -> bool {
 impl Host {
     /// A host of these parts.
     pub fn new(parts: HostOptions) -> Arc<Self> {
-        Arc::new(Self { parts })
+        Arc::new(Self {
+            parts,
+            passes: Mutex::default(),
+        })
     }
 
     /// One pass: towards the spec with a graph, or undoing everything without one. Watches are set anew for each step that
@@ -67,16 +73,34 @@ impl Host {
     /// If the records cannot be read, or the object has no UID.
     pub async fn pass(&self, provision: &Provision, graph: Option<&Graph>, look: &Look) -> Result<PassReport, Setback> {
         let meta = &provision.metadata;
-        let (namespace, name) = (
-            meta.namespace.clone().unwrap_or_default(),
-            meta.name.clone().unwrap_or_default(),
-        );
         let uid: Uid = meta
             .uid
             .as_deref()
             .and_then(|uid| uid.parse().ok())
             .ok_or_else(|| Setback::new(Class::Bug, "NoUid", "a Provision without UID"))?;
-        let records = self.parts.records.of(&namespace, &name, &uid);
+        let turn = self.turn(&uid);
+        let _turn = turn.lock().await;
+        self.pass_in_turn(provision, &uid, graph, look).await
+    }
+
+    fn turn(&self, uid: &Uid) -> Arc<tokio::sync::Mutex<()>> {
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        passes.entry(uid.clone()).or_default().clone()
+    }
+
+    async fn pass_in_turn(
+        &self,
+        provision: &Provision,
+        uid: &Uid,
+        graph: Option<&Graph>,
+        look: &Look,
+    ) -> Result<PassReport, Setback> {
+        let meta = &provision.metadata;
+        let (namespace, name) = (
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        );
+        let records = self.parts.records.of(&namespace, &name, uid);
         let spec = &provision.spec.0;
         let context = StepContext {
             namespace: namespace.clone(),
@@ -126,12 +150,45 @@ impl Host {
         }
         self.parts
             .watches
-            .drop_step(&uid, |step| pass.rows.iter().any(|row| row.step == *step));
+            .drop_step(uid, |step| pass.rows.iter().any(|row| row.step == *step));
         Ok(PassReport { pass })
+    }
+
+    /// Collects a claim whose holder may be gone: what the holder's steps left is taken away as their records say, and a claim
+    /// under which nothing was done is given back.
+    ///
+    /// # Errors
+    /// What it waits for.
+    pub async fn collect(&self, claim: &RemoteClaim) -> Result<(), Setback> {
+        let Some(key) = ClaimKey::of(claim) else {
+            return Err(Setback::new(
+                Class::UserFix,
+                "ForeignClaim",
+                "a RemoteClaim that Chandlery has not written",
+            ));
+        };
+        let turn = self.turn(&key.provision_uid);
+        let _turn = turn.lock().await;
+        if self.parts.hub.claims.is_held_by_nobody(&key).await? {
+            let mut remnant = Provision::new(&key.provision, ProvisionObjectSpec(ProvisionSpec::default()));
+            remnant.metadata.namespace = Some(key.namespace.clone());
+            remnant.metadata.uid = Some(key.provision_uid.to_string());
+            let look = Look {
+                concurrency: 1,
+                ..Look::default()
+            };
+            let report = self.pass_in_turn(&remnant, &key.provision_uid, None, &look).await?;
+            if let Some(row) = report.pass.worst() {
+                let class = row.class.unwrap_or(Class::Wait);
+                return Err(Setback::new(class, row.reason.clone(), row.message.clone()));
+            }
+        }
+        self.parts.hub.claims.release(&key).await
     }
 
     /// Forgets what is kept in memory of a Provision that is gone.
     pub fn forget(&self, uid: &Uid) {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.parts.records.forget(uid);
         self.parts.watches.drop_step(uid, |_| false);
     }

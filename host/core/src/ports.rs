@@ -44,8 +44,14 @@ pub trait Ledger: Send + Sync {
     fn forget(&self, object: &ObjectRef);
     /// Stores phase, outputs and memory, and all that was observed.
     async fn settle(&self, phase: Phase, outputs: Option<Value>, memory: Option<Value>) -> Result<(), Setback>;
-    /// Deletes the record: the step is undone.
+    /// Deletes the record, if it is still the one that is held: the step is undone. Its claim is given back after that.
     async fn close(&self) -> Result<(), Setback>;
+    /// The version of the record that is held, where it is kept by somebody who counts versions.
+    fn version(&self) -> Option<String> {
+        None
+    }
+    /// Another process was at the record: it is to be read again before the next pass.
+    fn doubt(&self) {}
 }
 
 /// A cluster narrowed for one step and one call, with what the host itself needs of it.

@@ -230,8 +230,8 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
     }
     let gone = |message: String| StepRow::new(&name, target.name(), RowState::Done, "Undone", message);
     if !record.is_used() {
-        ports.remotes.leave(&target, &name).await?;
         ledger.close().await?;
+        ports.remotes.leave(&target, &name).await?;
         return Ok(gone("nothing was ever written".into()));
     }
     let scope = match ports
@@ -241,8 +241,8 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
     {
         Entered::Scope(scope) => scope,
         Entered::Vanished(why) => {
-            ports.remotes.leave(&target, &name).await?;
             ledger.close().await?;
+            ports.remotes.leave(&target, &name).await?;
             return Ok(gone(why));
         }
     };
@@ -283,8 +283,9 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
     }
     match scope.take_away(ledger.record().inventory).await {
         Ok(TakenAway::Gone) => {
-            ports.remotes.leave(&target, &name).await?;
+            // The record first: a claim without one stands for nothing on the remote, and may be given back by anybody.
             ledger.close().await?;
+            ports.remotes.leave(&target, &name).await?;
             Ok(gone(String::new()))
         }
         Ok(TakenAway::Waiting { on, message }) => {

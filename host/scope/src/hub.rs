@@ -18,7 +18,7 @@ use crate::answers::{Asked, Verdict};
 use crate::claims::ClaimStore;
 use crate::connection::{Connection, Identity, connect, connect_config};
 use crate::fence::WriteFence;
-use crate::kubeconfig::{self, KubeconfigError, Policy};
+use crate::kubeconfig::{self, KubeconfigError, Policy, RemoteEndpoint};
 use crate::records::timed;
 use crate::wire::{Ask, NoAnswer};
 
@@ -53,6 +53,7 @@ struct Known {
     context: Option<String>,
     credential_hash: String,
     connection: Arc<Connection>,
+    endpoint: Arc<RemoteEndpoint>,
 }
 
 #[derive(Clone)]
@@ -155,6 +156,14 @@ impl Hub {
         Ok((connection, sight))
     }
 
+    /// Where a remote is and how to be let in, by the credential it has now. Nothing is sent there.
+    ///
+    /// # Errors
+    /// As [`Hub::look`].
+    pub async fn endpoint(&self, remote: &RemoteCluster) -> Result<Arc<RemoteEndpoint>, Setback> {
+        Ok(self.connection_to(remote).await?.endpoint)
+    }
+
     async fn connection_to(&self, remote: &RemoteCluster) -> Result<Known, Setback> {
         let name = name_of(remote);
         let uid: Uid = remote
@@ -236,6 +245,7 @@ impl Hub {
             context: remote.spec.context.clone(),
             credential_hash: hash,
             connection,
+            endpoint: Arc::new(endpoint),
         };
         self.known
             .lock()

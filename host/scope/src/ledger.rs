@@ -126,18 +126,13 @@ impl StoredLedger {
                 .map(|(part, object)| (*part, object.metadata.clone()));
             match last {
                 Some((part, metadata)) if keep.is_none_or(|keep| part > keep) => {
-                    remove_object(&self.api, &metadata).await?;
+                    remove(&self.api, &metadata).await?;
                     self.state().stored.remove(&part);
                 }
                 _ => return Ok(()),
             }
         }
     }
-}
-
-async fn remove_object(api: &Api<StepRecord>, metadata: &ObjectMeta) -> Result<(), Setback> {
-    let name = metadata.name.clone().unwrap_or_default();
-    remove(api, &name, metadata.uid.as_deref(), None).await
 }
 
 #[async_trait]
@@ -204,6 +199,20 @@ impl Ledger for StoredLedger {
             }
         }
         outcome
+    }
+
+    fn version(&self) -> Option<String> {
+        let state = self.state();
+        state
+            .stored
+            .get(&0)
+            .and_then(|object| object.metadata.resource_version.clone())
+    }
+
+    fn doubt(&self) {
+        if let Some(store) = self.store.upgrade() {
+            store.forget(&self.provision_uid);
+        }
     }
 }
 

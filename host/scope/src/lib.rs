@@ -6,20 +6,24 @@
 //! the ledgers, [`Watches`] tells when what a step named has changed. Knows kube, and no WebAssembly.
 
 mod answers;
+mod argocd;
 mod bounds;
 mod breaker;
 mod change;
-pub mod claims;
+mod claims;
 mod connection;
 mod create;
+mod desk;
 mod discovery;
 mod effects;
 mod fence;
 mod gate;
 mod guard;
 mod hub;
+mod instance;
 pub mod kubeconfig;
 mod ledger;
+mod life;
 mod records;
 mod remotes;
 mod resolve;
@@ -29,12 +33,16 @@ mod watches;
 mod wire;
 
 pub use answers::Answer;
-pub use claims::{ClaimStore, InstanceIdentity};
+pub use argocd::ArgoCd;
+pub use claims::{Admission, ClaimKey, ClaimStore};
 pub use connection::{Connection, ConnectionError, connect, connect_config};
+pub use desk::{OnHub, Registrar, Unregistered};
 pub use discovery::Served;
 pub use fence::WriteFence;
 pub use hub::{Hub, Sight, facts_of};
+pub use instance::InstanceIdentity;
 pub use kubeconfig::{KubeconfigError, RemoteEndpoint};
+pub use life::RemoteKey;
 pub use records::RecordStore;
 pub use remotes::{GrantOf, Remotes, StepContext};
 pub use scope::{ClusterScope, ScopeOptions};

@@ -12,7 +12,7 @@ use chandlery_core::cluster::REQUEST_TIMEOUT;
 use chandlery_core::ports::{Ledger, Records};
 use chandlery_core::record::Record;
 use chandlery_core::{Class, Setback, Uid};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -111,8 +111,7 @@ impl Records for ProvisionRecords {
                 objects.retain(|object| object.spec.provision.uid == self.uid.as_str());
                 let (found, strays) = ledger::assemble(objects);
                 for stray in strays {
-                    let name = stray.name.unwrap_or_default();
-                    remove(&self.api(), &name, stray.uid.as_deref(), None).await?;
+                    remove(&self.api(), &stray).await?;
                 }
                 let ledgers: Vec<_> = found.into_iter().map(|found| self.ledger(found)).collect();
                 self.remember(ledgers.clone());
@@ -148,30 +147,33 @@ impl Records for ProvisionRecords {
     }
 }
 
-/// Deletes an object of ours that bears our finalizer: deletion first, then the finalizer. Absent already is fine.
-pub(crate) async fn remove<K>(api: &Api<K>, name: &str, uid: Option<&str>, version: Option<&str>) -> Result<(), Setback>
-where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
+/// Deletes an object of a record, unless somebody else has written to it since it was read. The finalizer first: after that
+/// nobody takes it for one that is in use. Absent already is fine.
+pub(crate) async fn remove(api: &Api<StepRecord>, metadata: &ObjectMeta) -> Result<(), Setback> {
+    let name = metadata.name.clone().unwrap_or_default();
+    let free = json!({"metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "finalizers": null,
+    }});
+    match timed_raw(api.patch(&name, &PatchParams::default(), &Patch::Merge(&free))).await {
+        // It was being deleted, and is gone with its finalizer.
+        Ok(freed) if freed.metadata.deletion_timestamp.is_some() => return Ok(()),
+        Err(Failed::Api(404)) => return Ok(()),
+        Ok(_) => {}
+        Err(failed) => return Err(failed.into_setback("the step record")),
+    }
     let parameters = DeleteParams {
         preconditions: Some(Preconditions {
-            uid: uid.map(str::to_owned),
-            resource_version: version.map(str::to_owned),
+            uid: metadata.uid.clone(),
+            resource_version: None,
         }),
         ..DeleteParams::background()
     };
-    match timed_raw(api.delete(name, &parameters)).await {
-        Ok(_) => {}
-        Err(Failed::Api(404)) => return Ok(()),
-        Err(failed) => return Err(failed.into_setback(name)),
-    }
-    // Guarded by the UID, so that a successor of the name keeps its finalizers.
-    let patch = json!({"metadata": {"uid": uid, "finalizers": null}});
-    match timed_raw(api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await {
-        Ok(_) | Err(Failed::Api(404)) => Ok(()),
-        // Another UID by now: ours is gone.
-        Err(Failed::Api(409 | 422)) => Ok(()),
-        Err(failed) => Err(failed.into_setback(name)),
+    match timed_raw(api.delete(&name, &parameters)).await {
+        // A conflict: another UID by now, so ours is gone.
+        Ok(_) | Err(Failed::Api(404 | 409)) => Ok(()),
+        Err(failed) => Err(failed.into_setback("the step record")),
     }
 }
 

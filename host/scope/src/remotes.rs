@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use tokio::sync::OnceCell;
 
-use crate::claims::ClaimKey;
+use crate::claims::{Admission, ClaimKey};
 use crate::connection::Connection;
 use crate::hub::{Hub, Sight, version_of};
 use crate::records::timed;
@@ -158,10 +158,11 @@ impl Remotes {
                 )),
             };
         }
-        self.hub
-            .claims
-            .take(&self.claim_key(name, uid, &record.step), purpose, record.is_used())
-            .await?;
+        let key = self.claim_key(name, uid, &record.step);
+        match self.hub.claims.take(&key, purpose, ledger.as_ref()).await? {
+            Admission::Use => {}
+            Admission::RemoteGone => return Ok(Entered::Vanished(format!("RemoteCluster {name} is gone"))),
+        }
         let facts = connection.facts(name, sight.identity, sight.version, vec![name.to_owned()]);
         Ok(self.scope(connection, facts, &record, ledger, false))
     }

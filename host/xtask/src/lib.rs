@@ -15,6 +15,7 @@ pub mod demo;
 pub mod floors;
 pub mod guests;
 pub mod inventory;
+pub mod model;
 pub mod packages;
 pub mod progress;
 pub mod record;

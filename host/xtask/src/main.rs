@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xtask::consent::Consent;
 use xtask::control_plane::{self, ControlPlane, ControlPlaneBuilder, Detached};
-use xtask::{bench, codegen, compare, demo, floors, guests, record, test};
+use xtask::{bench, codegen, compare, demo, floors, guests, model, record, test};
 
 #[derive(Parser)]
 #[command(
@@ -92,6 +92,11 @@ enum Task {
         #[arg(long = "kind", value_name = "KIND")]
         kinds: Vec<String>,
     },
+    /// Look at everything that can happen to a protocol of the host's.
+    Model {
+        #[command(subcommand)]
+        what: Modelled,
+    },
     /// Ask a real API server for what the simulator must know, and write it into host/simulator/data.
     Record,
     /// Check that every crate uses only floors below it.
@@ -101,6 +106,18 @@ enum Task {
         /// Change nothing; fail if a file is not what would be written.
         #[arg(long)]
         check: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum Modelled {
+    /// Claims on a shared remote: take, use, release, register, tear down.
+    ///
+    /// Prints how many states there are and what holds in them, or the shortest way to one in which it does not.
+    Claims {
+        /// Leave this rule out, and print the shortest way to what breaks.
+        #[arg(long, value_name = "RULE")]
+        without: Option<String>,
     },
 }
 
@@ -230,6 +247,12 @@ fn run(task: Task) -> Result<ExitCode> {
             println!("{} requests compared", report.requests);
             report.check()?;
         }
+        Task::Model {
+            what: Modelled::Claims { without },
+        } => match without {
+            Some(rule) => println!("{}", model::broken(model::rule(&rule)?)?),
+            None => println!("{}", model::claims()?),
+        },
         Task::Record => {
             for path in record::run()? {
                 println!("{}", path.display());

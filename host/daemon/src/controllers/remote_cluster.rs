@@ -1,10 +1,12 @@
-//! RemoteCluster: looks who is there, tells it, and stays until its last claim is gone.
+//! RemoteCluster: looks who is there, tells it, keeps it registered while it is claimed, and stays until its last claim is gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use chandlery::core::claim::{Registered, TornDown, Trigger};
 use chandlery::core::{Class, Setback, Uid, backoff};
+use chandlery::scope::{ArgoCd, OnHub, Registrar, RemoteKey, Unregistered};
 use chandlery_api::condition::{READY, RECONCILING, STALLED, State, merge};
 use chandlery_api::{Endpoint, RemoteClaim, RemoteCluster, RemoteClusterStatus};
 use jiff::Timestamp;
@@ -33,6 +35,20 @@ struct Remembered {
     status: Option<RemoteClusterStatus>,
     /// When the number of claims was last written.
     counted: Option<Instant>,
+    /// What its registration is known to be.
+    registration: Registration,
+}
+
+/// What is known of a remote's registration since this process leads.
+#[derive(Default, Clone, PartialEq, Eq)]
+enum Registration {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// There, for this credential.
+    There(String),
+    /// Not there.
+    Absent,
 }
 
 impl Looks {
@@ -107,8 +123,10 @@ impl One<'_> {
             if count != before.claims {
                 self.looks.with(&self.uid, |r| r.counted = Some(now));
             }
+            let registration = self.keep_registered(&before).await;
             self.write(RemoteClusterStatus {
                 claims: count,
+                registration: registration.unwrap_or_else(|_| before.registration.clone()),
                 ..before
             })
             .await?;
@@ -174,7 +192,28 @@ impl One<'_> {
             }
         };
         let ready = states.first().is_some_and(|state| state.status == Some(true));
+        let (mut states, mut known) = (states, known);
+        match self.keep_registered(&known).await {
+            Ok(registration) => known.registration = registration,
+            Err(setback) if ready => {
+                states = vec![
+                    State::new(READY, false, setback.reason.clone(), setback.message.clone()),
+                    State::new(
+                        if setback.class.effect().stalled {
+                            STALLED
+                        } else {
+                            RECONCILING
+                        },
+                        true,
+                        setback.reason,
+                        setback.message,
+                    ),
+                ];
+            }
+            Err(setback) => tracing::warn!(%setback, "a registration is not what it should be"),
+        }
         self.write(self.status(&before, &states, known)).await?;
+        self.collect_remnants().await;
         let delay = backoff::spread(delay, rand::random());
         self.looks.with(&self.uid, |r| {
             r.generation = generation;
@@ -186,66 +225,175 @@ impl One<'_> {
         Ok(Action::requeue(delay))
     }
 
-    /// Stays until a quorum list, made while the deletion is durable, shows no claim.
+    fn key(&self) -> RemoteKey {
+        RemoteKey {
+            namespace: self.remote.metadata.namespace.clone().unwrap_or_default(),
+            name: self.remote.metadata.name.clone().unwrap_or_default(),
+            uid: self.uid.clone(),
+        }
+    }
+
+    /// Where it is registered, if anywhere and by us.
+    fn argocd(&self) -> Option<ArgoCd> {
+        let spec = &self.remote.spec;
+        let argocd = &spec.registration.as_ref().filter(|_| spec.controller)?.argocd;
+        Some(ArgoCd::new(
+            self.shared.client.clone(),
+            &argocd.namespace,
+            self.uid.clone(),
+        ))
+    }
+
+    /// Registers what is claimed, and removes the registration of what no longer is. Answers what the status is to say.
+    async fn keep_registered(&self, known: &RemoteClusterStatus) -> Result<Option<String>, Setback> {
+        let Some(argocd) = self.argocd() else {
+            return Ok(None);
+        };
+        let claims = &self.shared.host.parts.hub.claims;
+        let at = |argocd: &ArgoCd| Some(argocd.path());
+        let remembered = self.looks.with(&self.uid, |r| r.registration.clone());
+        if self.count() == 0 {
+            if remembered == Registration::Absent {
+                return Ok(None);
+            }
+            return match claims.tear_down(&self.key(), Trigger::LastClaim, &argocd).await? {
+                TornDown::Done | TornDown::Nothing => {
+                    self.looks.with(&self.uid, |r| r.registration = Registration::Absent);
+                    Ok(None)
+                }
+                waits => Err(self.waits(waits)),
+            };
+        }
+        let hash = known.credential_hash.clone().unwrap_or_default();
+        if remembered == Registration::There(hash.clone()) {
+            return Ok(at(&argocd));
+        }
+        let endpoint = self.shared.host.parts.hub.endpoint(self.remote).await?;
+        let name = self
+            .remote
+            .spec
+            .registration
+            .as_ref()
+            .and_then(|r| r.argocd.name.clone());
+        let argocd = argocd.saying(&name.unwrap_or_else(|| self.key().name), &endpoint);
+        match claims.register(&self.key(), &argocd).await? {
+            Registered::Current => {
+                self.looks
+                    .with(&self.uid, |r| r.registration = Registration::There(hash));
+                Ok(at(&argocd))
+            }
+            Registered::Closed => Ok(None),
+            Registered::Foreign => Err(Setback::new(
+                Class::UserFix,
+                "RegistrationForeign",
+                format!(
+                    "Secret {} is not Chandlery's, and has the registration's name",
+                    argocd.path()
+                ),
+            )),
+        }
+    }
+
+    /// Takes away what holders left that are gone, and gives back claims that nothing was ever done under.
+    async fn collect_remnants(&self) {
+        let of_this = |claim: &&Arc<RemoteClaim>| claim.spec.remote.uid == self.uid.as_str();
+        for claim in self.claims.state().iter().filter(of_this) {
+            let holder = self
+                .shared
+                .provisions
+                .find(|provision| provision.metadata.uid.as_deref() == Some(claim.spec.holder.uid.as_str()));
+            // Who is there and works gives back by itself.
+            if holder.is_some_and(|holder| !holder.spec.0.paused) {
+                continue;
+            }
+            if let Err(setback) = self.shared.host.collect(claim).await {
+                tracing::info!(claim = claim.metadata.name, %setback, "what a holder left is not taken away yet");
+            }
+        }
+    }
+
+    /// What a tear-down waits for.
+    fn waits(&self, torn_down: TornDown<OnHub>) -> Setback {
+        match torn_down {
+            TornDown::InUse(mut users) => {
+                let more = users.len().saturating_sub(10);
+                users.truncate(10);
+                let mut message = format!("in use by {}", users.join(", "));
+                if more > 0 {
+                    message.push_str(&format!(" and {more} more"));
+                }
+                Setback::new(Class::Wait, "InUse", message)
+            }
+            TornDown::Registering(_) => Setback::new(
+                Class::Wait,
+                "Registering",
+                "another process may be writing its registration",
+            ),
+            TornDown::Deregistering => Setback::new(
+                Class::Wait,
+                "Deregistering",
+                "its registration is deleted and not gone yet",
+            ),
+            TornDown::Done | TornDown::Nothing | TornDown::Again => Setback::new(
+                Class::Retry,
+                "HubConflict",
+                "it was changed by somebody else; it is read again",
+            ),
+        }
+    }
+
+    /// Stays until the tear-down has come to its end.
     async fn close(&self) -> Result<Action, Setback> {
         if !finalizer::has(self.remote) {
             return Ok(Action::await_change());
         }
-        let namespace = self.remote.metadata.namespace.as_deref().unwrap_or_default();
-        let claims = self
-            .shared
-            .host
-            .parts
-            .hub
-            .claims
-            .on_remote(namespace, self.uid.as_str())
-            .await?;
-        let holders: Vec<chandlery::core::claim::Holder> = claims
-            .iter()
-            .filter_map(|claim| {
-                Some(chandlery::core::claim::Holder {
-                    provision: claim.spec.holder.uid.parse().ok()?,
-                    step: claim.spec.holder.step.parse().ok()?,
-                })
-            })
-            .collect();
-        if claims.is_empty() && chandlery::core::claim::tear_down(&holders).is_ok() {
-            finalizer::remove(&self.api, self.remote).await?;
-            self.shared.host.parts.hub.forget(&self.uid);
-            self.looks
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&self.uid);
-            return Ok(Action::await_change());
-        }
-        let mut users: Vec<String> = claims
-            .iter()
-            .map(|claim| format!("Provision {} step {}", claim.spec.holder.name, claim.spec.holder.step))
-            .collect();
-        users.sort();
-        let more = users.len().saturating_sub(10);
-        users.truncate(10);
-        let mut message = format!("in use by {}", users.join(", "));
-        if more > 0 {
-            message.push_str(&format!(" and {more} more"));
-        }
+        self.collect_remnants().await;
+        let argocd = self.argocd();
+        let registrar: &dyn Registrar = match &argocd {
+            Some(argocd) => argocd,
+            None => &Unregistered,
+        };
+        let claims = &self.shared.host.parts.hub.claims;
+        let torn_down = claims.tear_down(&self.key(), Trigger::Deletion, registrar).await?;
+        let setback = match torn_down {
+            TornDown::Done | TornDown::Nothing => {
+                self.shared.host.parts.hub.forget(&self.uid);
+                self.looks
+                    .0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&self.uid);
+                return Ok(Action::await_change());
+            }
+            TornDown::Again => return Ok(Action::requeue(Duration::from_millis(100))),
+            waits => self.waits(waits),
+        };
         let before = self.before();
         let states = [
-            State::new(READY, false, "InUse", format!("deletion waits: {message}")),
-            State::new(RECONCILING, true, "InUse", message),
+            State::new(
+                READY,
+                false,
+                setback.reason.clone(),
+                format!("deletion waits: {}", setback.message),
+            ),
+            State::new(RECONCILING, true, setback.reason, setback.message),
         ];
         let known = RemoteClusterStatus {
-            claims: i64::try_from(claims.len()).ok(),
+            claims: Some(self.count()),
             ..before.clone()
         };
         self.write(self.status_with(&before, &states, known)).await?;
         Ok(Action::requeue(Duration::from_secs(5)))
     }
 
+    /// The status as this process last wrote it. The fence in it is not its to write: the claims' protocol does, by itself.
     fn before(&self) -> RemoteClusterStatus {
         let written = self.looks.with(&self.uid, |r| r.status.clone());
-        written.or_else(|| self.remote.status.clone()).unwrap_or_default()
+        RemoteClusterStatus {
+            phase: None,
+            registrars: Vec::new(),
+            ..written.or_else(|| self.remote.status.clone()).unwrap_or_default()
+        }
     }
 
     fn count(&self) -> i64 {
