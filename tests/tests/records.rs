@@ -51,6 +51,7 @@ fn receipt() -> Receipt {
             uid: "r".parse().unwrap(),
         },
         cluster_identity: String::new(),
+        background_deletion: false,
         needs: vec![],
     }
 }

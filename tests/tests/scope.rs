@@ -72,6 +72,7 @@ async fn desk_of(step: &str, namespace: &str, grant: Grant, kubeconfig: &str, fe
             uid: "r".parse().unwrap(),
         },
         cluster_identity: String::new(),
+        background_deletion: false,
         needs: vec![],
     };
     let ledger = Arc::new(MemoryLedger::new(Record::new(step.parse().unwrap(), receipt)));

@@ -17,7 +17,7 @@ pub use plugin::{
 pub use provision::{Provision, ProvisionObjectSpec, ProvisionStatus, StepStatus};
 pub use remote_claim::{ClaimHolder, ClaimedRemote, RemoteClaim, RemoteClaimSpec};
 pub use remote_cluster::{
-    ArgoCdSpec, Endpoint, RegistrationSpec, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus, RemotePhase,
-    RemoteSource, SecretKeyRef,
+    ArgoCdSpec, Endpoint, LeftBehind, RegistrationSpec, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus,
+    RemotePhase, RemoteSource, SecretKeyRef, WhenUnreachable,
 };
 pub use step_record::{More, ProvisionRef, StepRecord, StepRecordSpec};

@@ -1,7 +1,7 @@
 //! RemoteCluster: a cluster that Chandlery may provision into, by a kubeconfig in a Secret.
 
 use chandlery_core::claim::Instance;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.registration) || (has(self.controller) && self.controller)", "message": "only the remote's controller registers it: registration needs controller: true"},
-    {"rule": "has(self.registration) == has(oldSelf.registration) && (!has(self.registration) || self.registration.argocd.namespace == oldSelf.registration.argocd.namespace)", "message": "where a remote is registered never changes: delete the RemoteCluster and make it anew"}
+    {"rule": "(has(self.whenUnreachable) && self.whenUnreachable == 'Abandon') == has(self.abandonAfter)", "message": "whenUnreachable: Abandon and abandonAfter go together"},
+    {"rule": "has(self.registration) == has(oldSelf.registration) && (!has(self.registration) || self.registration.argocd.__namespace__ == oldSelf.registration.argocd.__namespace__)", "message": "where a remote is registered never changes: delete the RemoteCluster and make it anew"}
 ]))]
 pub struct RemoteClusterSpec {
     /// Where the kubeconfig is.
@@ -42,6 +43,23 @@ pub struct RemoteClusterSpec {
     /// Where the remote is registered from the first claim on it until after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<RegistrationSpec>,
+    /// What becomes of steps that are to be taken away while it is out of reach: they wait (the default), or what they have
+    /// there is given up after `abandonAfter`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_unreachable: Option<WhenUnreachable>,
+    /// How long it must have been out of reach before what is on it is given up: a number with s, m, h or d, such as `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-9]{1,6}[smhd]$"))]
+    pub abandon_after: Option<String>,
+}
+
+/// What becomes of what is on a remote that is out of reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WhenUnreachable {
+    /// It is waited for.
+    Wait,
+    /// It is given up after `abandonAfter`, and recorded.
+    Abandon,
 }
 
 /// Where a remote is registered. Exactly one is given.
@@ -115,6 +133,16 @@ pub struct RemoteClusterStatus {
     /// `Draining` while its registration is being removed after the last claim; then nobody may begin to use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RemotePhase>,
+    /// Since when it has been out of reach; absent while it is in reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable_since: Option<Time>,
+    /// When what is on it was given up. That is for good: nothing runs on it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned_at: Option<Time>,
+    /// What steps had on it when it was given up, or was another cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["provision", "step"]))]
+    pub left_behind: Vec<LeftBehind>,
     /// Its registration, while there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<String>,
@@ -125,6 +153,21 @@ pub struct RemoteClusterStatus {
     /// How many claims there are on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<i64>,
+}
+
+/// What one step left on a remote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
+    /// UID of the Provision.
+    pub provision: String,
+    /// Name of the step.
+    pub step: String,
+    /// How many objects.
+    pub count: u32,
+    /// The first of them, as `apiVersion Kind namespace/name`.
+    #[schemars(length(max = 50))]
+    pub objects: Vec<String>,
 }
 
 /// What of a remote's life fences its use, beside its deletion.

@@ -134,6 +134,7 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
             uid: provision_uid.clone(),
         },
         cluster_identity: String::new(),
+        background_deletion: false,
         needs: Vec::new(),
     };
     let mut record = Record::new(step.clone(), receipt);

@@ -13,7 +13,7 @@ use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
 use chandlery_engine::{Graph, Look, Pass};
 use chandlery_runtime::Runtime;
-use chandlery_scope::{ClaimKey, Hub, RecordStore, Remotes, StepContext, Subscriber, Watches};
+use chandlery_scope::{ClaimKey, Hub, Left, RecordStore, Remotes, StepContext, Subscriber, Watches};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
@@ -48,6 +48,8 @@ pub struct Host {
 pub struct PassReport {
     /// Rows of the steps.
     pub pass: Pass,
+    /// What steps left on remotes that were given up or replaced.
+    pub left: Vec<Left>,
 }
 
 /// Whether a deletion pass left nothing to be undone.
@@ -107,6 +109,7 @@ impl Host {
             provision: name.clone(),
             provision_uid: uid.clone(),
             service_account: spec.service_account_name.clone(),
+            deleting: meta.deletion_timestamp.is_some(),
             name_to_remote: spec
                 .remotes
                 .iter()
@@ -151,7 +154,10 @@ impl Host {
         self.parts
             .watches
             .drop_step(uid, |step| pass.rows.iter().any(|row| row.step == *step));
-        Ok(PassReport { pass })
+        Ok(PassReport {
+            pass,
+            left: remotes.left(),
+        })
     }
 
     /// Collects a claim whose holder may be gone: what the holder's steps left is taken away as their records say, and a claim
@@ -344,6 +350,7 @@ mod tests {
                 service_account: "a".into(),
             },
             cluster_identity: String::new(),
+            background_deletion: false,
             needs: vec![],
         };
         assert!(same_digest(&Digest::of(b"old"), &receipt).is_ok());

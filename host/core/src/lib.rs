@@ -19,6 +19,7 @@ pub mod ports;
 pub mod provision;
 pub mod readiness;
 pub mod record;
+pub mod remote;
 pub mod task;
 
 pub use class::{Class, Setback};

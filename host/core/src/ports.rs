@@ -57,6 +57,10 @@ pub trait Ledger: Send + Sync {
 /// A cluster narrowed for one step and one call, with what the host itself needs of it.
 #[async_trait]
 pub trait Scope: ClusterAccess {
+    /// Whether the cluster is itself about to go, in the very deletion that takes the step away.
+    fn is_doomed(&self) -> bool {
+        false
+    }
     /// Objects that were applied or created in this call, and hold.
     fn named(&self) -> Vec<ObjectRef>;
     /// All objects the call read or wrote, with the version last seen.

@@ -57,6 +57,10 @@ pub struct StepSpec {
     /// CEL over `inputs` and `steps.NAME.outputs` of the steps it needs. While false the step is skipped, or undone if it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Whether the step may be left to go with its cluster, when both are deleted at once: its plugin is told so, and what it
+    /// made there is not taken away object by object.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background_deletion: bool,
     /// Name of a Plugin. Exactly one of `plugin` and `objects` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,

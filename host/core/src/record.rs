@@ -61,6 +61,9 @@ pub struct Receipt {
     /// Identity of the cluster (UID of `kube-system`); empty until the step is about to write there for the first time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_identity: String,
+    /// Whether the step may be left to go with its cluster, where that is doomed itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background_deletion: bool,
     /// Steps that must be undone after this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]

@@ -31,6 +31,8 @@ pub struct Node {
     pub on: String,
     /// Condition.
     pub when: Option<Expression>,
+    /// Whether it may be left to go with its cluster.
+    pub background_deletion: bool,
     /// Name of the Plugin object.
     pub plugin: String,
     /// Its settings.
@@ -217,6 +219,7 @@ fn compile_step(
         before: BTreeSet::new(),
         on: step.cluster.clone(),
         when,
+        background_deletion: step.background_deletion,
         plugin,
         with,
     })

@@ -70,6 +70,7 @@ async fn try_forward(ports: Ports<'_>, step: &Forward<'_>) -> Result<StepRow, Se
         spec,
         target: ports.remotes.target(on)?,
         cluster_identity: String::new(),
+        background_deletion: node.background_deletion,
         needs: node.needs.clone(),
     };
     let ledger = match &step.ledger {
@@ -246,10 +247,12 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
             return Ok(gone(why));
         }
     };
+    // Never kept: what is doomed now may not be at the next look.
+    let doomed = record.receipt.background_deletion && scope.is_doomed();
     if record.phase == Phase::Deprovisioning {
         let call = Call {
             record: &record,
-            export: Export::Deprovision { doomed: false },
+            export: Export::Deprovision { doomed },
             scope: scope.clone(),
             round,
         };
@@ -280,6 +283,11 @@ async fn try_back(ports: Ports<'_>, ledger: &Arc<dyn Ledger>, round: u32) -> Res
                 return Err(setback);
             }
         }
+    }
+    if doomed {
+        ledger.close().await?;
+        ports.remotes.leave(&target, &name).await?;
+        return Ok(gone("goes with its cluster".into()));
     }
     match scope.take_away(ledger.record().inventory).await {
         Ok(TakenAway::Gone) => {

@@ -205,6 +205,7 @@ impl Compiling {
             before: before.collect(),
             on: place.on.unwrap_or_default().to_owned(),
             when,
+            background_deletion: false,
             plugin: name.to_string(),
             with: Template::literal(provisioner.settings()),
         };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use chandlery_api::RemoteCluster;
 use chandlery_core::cluster::CallError;
+use chandlery_core::remote::Glimpse;
 use chandlery_core::{Class, Setback, Uid};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -77,6 +78,30 @@ pub struct Sight {
     pub credential_hash: String,
 }
 
+/// Why a remote could not be seen, and what that says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blind {
+    /// What the look came to; nothing where it was the hub that did not answer.
+    pub glimpse: Option<Glimpse>,
+    /// The same for people.
+    pub setback: Setback,
+}
+
+impl Blind {
+    fn new(glimpse: Glimpse, class: Class, reason: &str, message: String) -> Self {
+        Self {
+            glimpse: Some(glimpse),
+            setback: Setback::new(class, reason, message),
+        }
+    }
+}
+
+impl From<Setback> for Blind {
+    fn from(setback: Setback) -> Self {
+        Self { glimpse: None, setback }
+    }
+}
+
 impl Hub {
     /// The hub of this process.
     pub fn new(
@@ -114,21 +139,24 @@ impl Hub {
     ///
     /// # Errors
     /// `Wait` while the credential is not there; `UserFix` where it is refused; `Retry` where the cluster is not reached.
-    pub async fn look(&self, remote: &RemoteCluster) -> Result<(Arc<Connection>, Sight), Setback> {
+    pub async fn look(&self, remote: &RemoteCluster) -> Result<(Arc<Connection>, Sight), Blind> {
         let known = self.connection_to(remote).await?;
         let connection = known.connection;
         let unreachable = |error: Unseen| match error {
-            Unseen::Refused(error) => Setback::new(
+            Unseen::Refused(error) => Blind::new(
+                Glimpse::Refused,
                 Class::UserFix,
                 error.reason(),
                 format!("remote {}: {error}", name_of(remote)),
             ),
-            Unseen::Call(CallError::Denied(message)) => Setback::new(
+            Unseen::Call(CallError::Denied(message)) => Blind::new(
+                Glimpse::Refused,
                 Class::UserFix,
                 "CredentialRefused",
                 format!("remote {}: {message}", name_of(remote)),
             ),
-            Unseen::Call(error) => Setback::new(
+            Unseen::Call(error) => Blind::new(
+                Glimpse::Silent,
                 Class::Retry,
                 "RemoteUnreachable",
                 format!(
@@ -161,10 +189,11 @@ impl Hub {
     /// # Errors
     /// As [`Hub::look`].
     pub async fn endpoint(&self, remote: &RemoteCluster) -> Result<Arc<RemoteEndpoint>, Setback> {
-        Ok(self.connection_to(remote).await?.endpoint)
+        let known = self.connection_to(remote).await.map_err(|blind| blind.setback)?;
+        Ok(known.endpoint)
     }
 
-    async fn connection_to(&self, remote: &RemoteCluster) -> Result<Known, Setback> {
+    async fn connection_to(&self, remote: &RemoteCluster) -> Result<Known, Blind> {
         let name = name_of(remote);
         let uid: Uid = remote
             .metadata
@@ -178,7 +207,8 @@ impl Hub {
         let secret = timed("the kubeconfig secret", api.get_opt(&reference.name))
             .await?
             .ok_or_else(|| {
-                Setback::new(
+                Blind::new(
+                    Glimpse::NoSecret,
                     Class::Wait,
                     "CredentialMissing",
                     format!("remote {name} waits for Secret {namespace}/{}", reference.name),
@@ -204,7 +234,8 @@ impl Hub {
         let data = secret.data.unwrap_or_default();
         let bytes = data.get(&reference.key).ok_or_else(|| {
             let there: Vec<&str> = data.keys().map(String::as_str).collect();
-            Setback::new(
+            Blind::new(
+                Glimpse::Refused,
                 Class::UserFix,
                 "SecretKeyMissing",
                 format!(
@@ -220,7 +251,12 @@ impl Hub {
             )
         })?;
         let refuse = |error: kubeconfig::KubeconfigError| {
-            Setback::new(Class::UserFix, error.reason(), format!("remote {name}: {error}"))
+            Blind::new(
+                Glimpse::Refused,
+                Class::UserFix,
+                error.reason(),
+                format!("remote {name}: {error}"),
+            )
         };
         let endpoint = kubeconfig::parse(
             &bytes.0,
@@ -233,7 +269,8 @@ impl Hub {
         let connection = match known {
             Some(known) if known.credential_hash == hash && known.context == remote.spec.context => known.connection,
             _ => connect(&endpoint, &self.fence).map_err(|error| {
-                Setback::new(
+                Blind::new(
+                    Glimpse::Refused,
                     Class::UserFix,
                     "KubeconfigBadCertificate",
                     format!("remote {name}: {error}"),

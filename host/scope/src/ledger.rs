@@ -348,6 +348,7 @@ mod tests {
                 uid: "r".parse().unwrap(),
             },
             cluster_identity: "c".into(),
+            background_deletion: false,
             needs: vec![],
         };
         let entry = |number: usize| Entry {

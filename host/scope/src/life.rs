@@ -1,10 +1,10 @@
 //! A remote's registration and its end: the runs of `Register` and `TearDown` on the hub.
 
-use chandlery_core::claim::{Register, Registered, TearDown, TornDown, Trigger};
+use chandlery_core::claim::{Answer, Call, Register, Registered, TearDown, TornDown, Trigger};
 use chandlery_core::{Setback, Uid};
 
 use crate::claims::ClaimStore;
-use crate::desk::{Desk, OnHub, Registrar};
+use crate::desk::{Desk, OnHub, Registrar, Unregistered};
 
 /// One RemoteCluster for ever.
 #[derive(Debug, Clone)]
@@ -28,6 +28,15 @@ impl ClaimStore {
         Desk::of_remote(self, &remote.namespace, &remote.name, &remote.uid, registrar)
             .drive(&mut register)
             .await
+    }
+
+    /// Whether a remote is not there any more, by a quorum read.
+    ///
+    /// # Errors
+    /// If the hub does not answer.
+    pub async fn is_remote_gone(&self, remote: &RemoteKey) -> Result<bool, Setback> {
+        let mut desk = Desk::of_remote(self, &remote.namespace, &remote.name, &remote.uid, &Unregistered);
+        Ok(desk.answer(&Call::ReadRemote).await? == Answer::Remote(None))
     }
 
     /// Tears a remote down as far as it may be. One run at a time per remote in this process.

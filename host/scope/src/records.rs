@@ -279,6 +279,7 @@ mod tests {
                 uid: "r".parse().unwrap(),
             },
             cluster_identity: String::new(),
+            background_deletion: false,
             needs: vec![],
         };
         let record = Record::new("step".parse().unwrap(), receipt);

@@ -3,23 +3,29 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use chandlery_api::RemoteCluster;
+use chandlery_api::{LeftBehind, RemoteCluster, WhenUnreachable};
 use chandlery_core::claim::Purpose;
 use chandlery_core::grant::Grant;
 use chandlery_core::names::{self, HUB};
 use chandlery_core::ports::{self, Entered, Ledger};
 use chandlery_core::record::{Record, Target};
+use chandlery_core::remote::{self, Asked, Glimpse, Known, RemoteState, Stake, Verdict, parse_span};
 use chandlery_core::{Class, Setback, StepName, Uid};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::claims::{Admission, ClaimKey};
 use crate::connection::Connection;
-use crate::hub::{Hub, Sight, version_of};
-use crate::records::timed;
+use crate::hub::{Blind, Hub, Sight, version_of};
+use crate::life::RemoteKey;
+use crate::records::{Failed, timed, timed_raw};
 use crate::scope::{ClusterScope, ScopeOptions};
 
 /// What a provision's pass brings to entering a remote.
@@ -32,8 +38,60 @@ pub struct StepContext {
     pub provision_uid: Uid,
     /// The ServiceAccount its steps on the hub act as.
     pub service_account: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
     /// Names within the provision to names of RemoteClusters.
     pub name_to_remote: HashMap<String, String>,
+}
+
+/// What a step left on a remote that was given up or replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Name of the RemoteCluster.
+    pub remote: String,
+    /// Its UID.
+    pub remote_uid: Uid,
+    /// Which step.
+    pub step: StepName,
+    /// One CamelCase word.
+    pub why: &'static str,
+    /// Its inventory.
+    pub objects: Vec<String>,
+}
+
+/// Objects that are listed by name of what a step left; the rest is a number.
+const LISTED: usize = 50;
+
+/// What a look at a remote showed.
+struct Seen {
+    glimpse: Glimpse,
+    reason: String,
+    message: String,
+    found: Option<(Arc<Connection>, Sight)>,
+}
+
+/// Where a scope is.
+struct Place {
+    is_hub: bool,
+    doomed: bool,
+}
+
+/// What was known of a remote before this look.
+pub fn known(remote: &RemoteCluster) -> Known {
+    let (spec, status) = (&remote.spec, remote.status.clone().unwrap_or_default());
+    let after = spec.abandon_after.as_deref().and_then(|span| parse_span(span).ok());
+    let abandon_is_due = match (spec.when_unreachable, after, status.unreachable_since) {
+        (Some(WhenUnreachable::Abandon), Some(after), Some(since)) => {
+            let out = Timestamp::now().duration_since(since.0);
+            Duration::try_from(out).is_ok_and(|out| out >= after)
+        }
+        _ => false,
+    };
+    Known {
+        had_credential: status.credential_hash.is_some(),
+        is_abandoned: status.abandoned_at.is_some(),
+        abandon_is_due,
+    }
 }
 
 /// What a plugin of a name may do, on remotes (`false`) or on the hub (`true`).
@@ -49,6 +107,7 @@ pub struct Remotes {
     grant_of: GrantOf,
     entered: Mutex<HashMap<StepName, Arc<Connection>>>,
     looked: Mutex<HashMap<Uid, Looked>>,
+    left: Mutex<Vec<Left>>,
 }
 
 impl Remotes {
@@ -60,6 +119,7 @@ impl Remotes {
             grant_of,
             entered: Mutex::default(),
             looked: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -78,8 +138,9 @@ impl Remotes {
         facts: chandlery_core::cluster::Facts,
         record: &Record,
         ledger: Arc<dyn Ledger>,
-        is_hub: bool,
+        place: Place,
     ) -> Entered {
+        let Place { is_hub, doomed } = place;
         self.entered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -92,11 +153,13 @@ impl Remotes {
             sealed_secrets: if is_hub { self.hub.sealed_secrets() } else { Vec::new() },
             is_hub,
         };
-        Entered::Scope(Arc::new(ClusterScope::new(connection, facts, ledger, options)))
+        Entered::Scope(Arc::new(
+            ClusterScope::new(connection, facts, ledger, options).doomed(doomed),
+        ))
     }
 
     /// Credential and identity, read once for all steps of this pass; a look that failed is looked again.
-    async fn look(&self, remote: &RemoteCluster, uid: &Uid) -> Result<(Arc<Connection>, Sight), Setback> {
+    async fn look(&self, remote: &RemoteCluster, uid: &Uid) -> Result<(Arc<Connection>, Sight), Blind> {
         let looked = self
             .looked
             .lock()
@@ -118,6 +181,38 @@ impl Remotes {
         }
     }
 
+    /// What stands between a step and its remote, or who is there.
+    async fn see(&self, remote: &RemoteCluster, uid: &Uid, identity: Option<&str>) -> Result<Seen, Setback> {
+        match self.look(remote, uid).await {
+            Ok((connection, sight)) => {
+                let same = identity.is_none_or(|identity| identity == sight.identity);
+                let message = format!(
+                    "remote {} is another cluster than before: kube-system has UID {}, it had {}",
+                    remote.metadata.name.as_deref().unwrap_or_default(),
+                    sight.identity,
+                    identity.unwrap_or_default()
+                );
+                Ok(Seen {
+                    glimpse: Glimpse::Seen { same },
+                    reason: "RemoteReplaced".to_owned(),
+                    message,
+                    found: Some((connection, sight)),
+                })
+            }
+            Err(Blind {
+                glimpse: Some(glimpse),
+                setback,
+            }) => Ok(Seen {
+                glimpse,
+                reason: setback.reason,
+                message: setback.message,
+                found: None,
+            }),
+            // The hub did not answer: nothing is known of the remote.
+            Err(Blind { setback, .. }) => Err(setback),
+        }
+    }
+
     async fn enter_remote(
         &self,
         name: &str,
@@ -130,41 +225,119 @@ impl Remotes {
             .hub
             .remote(&self.context.namespace, name)
             .filter(|remote| remote.metadata.uid.as_deref() == Some(uid.as_str()));
-        let Some(remote) = remote else {
-            return Err(Setback::new(
-                Class::Wait,
-                "WaitingForRemote",
-                format!("RemoteCluster {name}, which this step was run on, is not there"),
-            ));
+        let (seen, known, owner_lets_go) = match &remote {
+            Some(remote) => {
+                let status = remote.status.clone().unwrap_or_default();
+                let before = Some(record.receipt.cluster_identity.clone()).filter(|identity| !identity.is_empty());
+                let seen = self.see(remote, uid, before.or(status.identity).as_deref()).await?;
+                (seen, known(remote), remote.metadata.deletion_timestamp.is_some())
+            }
+            None => {
+                let message = format!("RemoteCluster {name}, which this step was run on, is not there");
+                let seen = Seen {
+                    glimpse: Glimpse::NoRemote,
+                    reason: "WaitingForRemote".to_owned(),
+                    message,
+                    found: None,
+                };
+                // What memory does not show may only be too new.
+                let key = RemoteKey {
+                    namespace: self.context.namespace.clone(),
+                    name: name.to_owned(),
+                    uid: uid.clone(),
+                };
+                let is_gone = purpose == Purpose::Deprovision && self.hub.claims.is_remote_gone(&key).await?;
+                (seen, Known::default(), is_gone)
+            }
         };
-        let (connection, sight) = self.look(&remote, uid).await?;
-        let before = Some(record.receipt.cluster_identity.as_str()).filter(|identity| !identity.is_empty());
-        let before = before.or_else(|| remote.status.as_ref().and_then(|status| status.identity.as_deref()));
-        if let Some(before) = before
-            && before != sight.identity
-        {
-            let why = format!(
-                "remote {name} is another cluster than before (kube-system has UID {}, it had {before})",
-                sight.identity
-            );
-            return match purpose {
-                Purpose::Deprovision if !record.receipt.cluster_identity.is_empty() => Ok(Entered::Vanished(format!(
-                    "{why}: what the step made was in the old one"
-                ))),
-                _ => Err(Setback::new(
-                    Class::UserFix,
-                    "RemoteReplaced",
-                    format!("{why}; delete the RemoteCluster and make it anew"),
-                )),
-            };
+        let state = RemoteState::of(seen.glimpse, known);
+        let asked = match purpose {
+            Purpose::Provision => Asked::Provision,
+            Purpose::Deprovision if record.receipt.background_deletion && self.context.deleting => Asked::Background,
+            Purpose::Deprovision => Asked::Foreground,
+        };
+        let stake = Stake {
+            applied: record.is_used(),
+            owner_lets_go,
+        };
+        let hold = |class| Setback::new(class, seen.reason.clone(), seen.message.clone());
+        match (remote::verdict(state, asked, stake), &seen.found) {
+            (Verdict::Run, Some((connection, sight))) => {
+                let key = self.claim_key(name, uid, &record.step);
+                match self.hub.claims.take(&key, purpose, ledger.as_ref()).await? {
+                    Admission::Use => {}
+                    Admission::RemoteGone => return Ok(Entered::Vanished(format!("RemoteCluster {name} is gone"))),
+                }
+                let facts = connection.facts(
+                    name,
+                    sight.identity.clone(),
+                    sight.version.clone(),
+                    vec![name.to_owned()],
+                );
+                let doomed = asked == Asked::Background && owner_lets_go;
+                Ok(self.scope(
+                    connection.clone(),
+                    facts,
+                    &record,
+                    ledger,
+                    Place { is_hub: false, doomed },
+                ))
+            }
+            (Verdict::Run, None) => Err(hold(Class::Retry)),
+            (Verdict::NothingToDo, _) => Ok(Entered::Vanished("nothing was ever written".to_owned())),
+            (Verdict::Wait, _) => Err(hold(Class::Wait)),
+            (Verdict::BackOff, _) => Err(hold(Class::Retry)),
+            (Verdict::Refuse, _) if state == RemoteState::Abandoned => Err(Setback::new(
+                Class::UserFix,
+                state.reason(),
+                format!("remote {name} was given up; delete the RemoteCluster and make it anew"),
+            )),
+            (Verdict::Refuse, _) => Err(hold(Class::UserFix)),
+            (Verdict::LeaveBehind, _) => {
+                let left = Left {
+                    remote: name.to_owned(),
+                    remote_uid: uid.clone(),
+                    step: record.step.clone(),
+                    why: state.reason(),
+                    objects: record.inventory.iter().map(|entry| entry.object.to_string()).collect(),
+                };
+                let message = format!(
+                    "{}: left behind: {}",
+                    seen.message,
+                    crate::undo::names(&record.inventory)
+                );
+                if remote.is_some() {
+                    self.record_left(&left).await?;
+                }
+                self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
+                Ok(Entered::Vanished(message))
+            }
         }
-        let key = self.claim_key(name, uid, &record.step);
-        match self.hub.claims.take(&key, purpose, ledger.as_ref()).await? {
-            Admission::Use => {}
-            Admission::RemoteGone => return Ok(Entered::Vanished(format!("RemoteCluster {name} is gone"))),
+    }
+
+    /// Writes down on the RemoteCluster what a step leaves on it, before the step's own record goes.
+    async fn record_left(&self, left: &Left) -> Result<(), Setback> {
+        let provision = &self.context.provision_uid;
+        let entry = LeftBehind {
+            provision: provision.to_string(),
+            step: left.step.to_string(),
+            count: u32::try_from(left.objects.len()).unwrap_or(u32::MAX),
+            objects: left.objects.iter().take(LISTED).cloned().collect(),
+        };
+        let patch = json!({"apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster",
+            "metadata": {"name": left.remote, "uid": left.remote_uid}, "status": {"leftBehind": [entry]}});
+        // One manager per step: each keeps its own entry of the list.
+        let parameters = PatchParams::apply(&names::field_manager(provision, &left.step)).force();
+        let api: Api<RemoteCluster> = Api::namespaced(self.hub.connection.client.clone(), &self.context.namespace);
+        match timed_raw(api.patch_status(&left.remote, &parameters, &Patch::Apply(&patch))).await {
+            Ok(_) | Err(Failed::Api(404 | 409)) => Ok(()),
+            Err(failed) => Err(failed.into_setback("the remote")),
         }
-        let facts = connection.facts(name, sight.identity, sight.version, vec![name.to_owned()]);
-        Ok(self.scope(connection, facts, &record, ledger, false))
+    }
+
+    /// What steps left behind in this pass.
+    pub fn left(&self) -> Vec<Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn enter_hub(
@@ -211,7 +384,16 @@ impl Remotes {
             Err(error) => return Err(Setback::new(Class::Retry, "HubUnreachable", error.to_string())),
         };
         let facts = connection.facts(HUB, identity, version, Vec::new());
-        Ok(self.scope(connection, facts, &record, ledger, true))
+        Ok(self.scope(
+            connection,
+            facts,
+            &record,
+            ledger,
+            Place {
+                is_hub: true,
+                doomed: false,
+            },
+        ))
     }
 
     async fn namespace_is_ending(&self) -> Result<bool, Setback> {

@@ -47,6 +47,7 @@ pub struct ClusterScope {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) field_manager: String,
     pub(crate) owner_mark: String,
+    doomed: bool,
     state: Mutex<CallState>,
 }
 
@@ -79,8 +80,15 @@ impl ClusterScope {
             ledger,
             field_manager,
             owner_mark,
+            doomed: false,
             state: Mutex::default(),
         }
+    }
+
+    /// The same where the cluster is itself about to go, in the very deletion that takes the step away.
+    #[must_use]
+    pub fn doomed(self, doomed: bool) -> Self {
+        Self { doomed, ..self }
     }
 
     /// The connection it acts by.
@@ -401,6 +409,10 @@ impl ClusterAccess for ClusterScope {
 impl Scope for ClusterScope {
     fn named(&self) -> Vec<ObjectRef> {
         self.state().named.clone()
+    }
+
+    fn is_doomed(&self) -> bool {
+        self.doomed
     }
 
     fn seen(&self) -> Vec<Watched> {

@@ -344,6 +344,7 @@ mod tests {
                 uid: "r".parse().unwrap(),
             },
             cluster_identity: String::new(),
+            background_deletion: false,
             needs: vec![],
         };
         let ledger = Arc::new(MemoryLedger::new(Record::new("step".parse().unwrap(), receipt)));

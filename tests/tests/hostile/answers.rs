@@ -40,6 +40,7 @@ pub(super) fn desk_by(connection: Arc<Connection>, server: &Server) -> Desk {
             uid: "r".parse().unwrap(),
         },
         cluster_identity: String::new(),
+        background_deletion: false,
         needs: vec![],
     };
     let ledger = Arc::new(MemoryLedger::new(Record::new("step".parse().unwrap(), receipt)));

@@ -147,6 +147,16 @@ impl One<'_> {
             .map_or("done", |class| class.effect().label);
         metrics.passes.get_or_create(&Ended { outcome }).inc();
         self.shared.memory.with(&self.uid, |r| r.take_in(&report.pass));
+        for left in &report.left {
+            let message = format!(
+                "step {} leaves {} objects on remote {}: {}",
+                left.step,
+                left.objects.len(),
+                left.remote,
+                left.objects.join(", ")
+            );
+            self.shared.teller.tell(self.provision, false, left.why, &message).await;
+        }
         Ok(Some(report.pass))
     }
 

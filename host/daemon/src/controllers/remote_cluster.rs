@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chandlery::core::claim::{Registered, TornDown, Trigger};
+use chandlery::core::remote::{Glimpse, RemoteState};
 use chandlery::core::{Class, Setback, Uid, backoff};
 use chandlery::scope::{ArgoCd, OnHub, Registrar, RemoteKey, Unregistered};
 use chandlery_api::condition::{READY, RECONCILING, STALLED, State, merge};
 use chandlery_api::{Endpoint, RemoteClaim, RemoteCluster, RemoteClusterStatus};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
@@ -20,6 +22,8 @@ use super::{Failed, Shared, ended, finalizer, timed, uid_of};
 
 /// How often a remote is looked at that nobody uses just now. Steps look for themselves.
 const LOOK: Duration = Duration::from_secs(300);
+/// How often a remote is looked at that may soon be given up.
+const ABANDON_LOOK: Duration = Duration::from_secs(10);
 /// How often the number of claims is written at most: it is for people to read, nothing is decided by it.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
 
@@ -136,61 +140,8 @@ impl One<'_> {
             let states = [State::unknown(READY, "Reconciling", "not looked at yet")];
             self.write(self.status(&before, &states, before.clone())).await?;
         }
-        let found = self.shared.host.parts.hub.look(self.remote).await;
+        let (states, known, delay) = self.see().await;
         let before = self.before();
-        let (states, known, delay) = match found {
-            Ok((_, sight)) => {
-                let recorded = before.identity.clone();
-                let known = RemoteClusterStatus {
-                    endpoint: Some(Endpoint {
-                        host: sight.host,
-                        port: sight.port,
-                    }),
-                    kubernetes_version: Some(sight.version),
-                    identity: Some(recorded.clone().unwrap_or_else(|| sight.identity.clone())),
-                    credential_hash: Some(sight.credential_hash),
-                    ..before.clone()
-                };
-                match recorded.filter(|recorded| *recorded != sight.identity) {
-                    Some(recorded) => {
-                        let message = format!(
-                            "this is another cluster than before: kube-system has UID {}, it had {recorded}; delete this object and make it anew",
-                            sight.identity
-                        );
-                        (
-                            vec![
-                                State::new(READY, false, "Replaced", message.clone()),
-                                State::new(STALLED, true, "Replaced", message),
-                            ],
-                            known,
-                            LOOK,
-                        )
-                    }
-                    None => (vec![State::new(READY, true, "Reachable", "")], known, LOOK),
-                }
-            }
-            Err(setback) => {
-                let round = self.looks.with(&self.uid, |r| {
-                    r.round = r.round.saturating_add(1);
-                    r.round
-                });
-                let mut states = vec![State::new(
-                    READY,
-                    false,
-                    setback.reason.clone(),
-                    setback.message.clone(),
-                )];
-                let kind = if setback.class.effect().stalled {
-                    STALLED
-                } else {
-                    RECONCILING
-                };
-                states.push(State::new(kind, true, setback.reason, setback.message));
-                // A Secret that comes late is found within seconds, a dead cluster is asked ever more rarely.
-                let delay = backoff::retry(round.min(if setback.class == Class::Wait { 2 } else { 6 }), 0.5);
-                (states, before.clone(), delay)
-            }
-        };
         let ready = states.first().is_some_and(|state| state.status == Some(true));
         let (mut states, mut known) = (states, known);
         match self.keep_registered(&known).await {
@@ -223,6 +174,85 @@ impl One<'_> {
             }
         });
         Ok(Action::requeue(delay))
+    }
+
+    /// Looks who is there: conditions, what else the status is to say, and when to look again.
+    async fn see(&self) -> (Vec<State>, RemoteClusterStatus, Duration) {
+        let found = self.shared.host.parts.hub.look(self.remote).await;
+        let before = self.before();
+        let (glimpse, why, delay, mut known) = match found {
+            Ok((_, sight)) => {
+                let recorded = before.identity.clone().unwrap_or_else(|| sight.identity.clone());
+                let same = recorded == sight.identity;
+                let why = Setback::new(
+                    Class::UserFix,
+                    "Replaced",
+                    format!(
+                        "this is another cluster than before: kube-system has UID {}, it had {recorded}; delete this object and make it anew",
+                        sight.identity
+                    ),
+                );
+                let known = RemoteClusterStatus {
+                    endpoint: Some(Endpoint {
+                        host: sight.host,
+                        port: sight.port,
+                    }),
+                    kubernetes_version: Some(sight.version),
+                    identity: Some(recorded),
+                    credential_hash: Some(sight.credential_hash),
+                    unreachable_since: None,
+                    ..before.clone()
+                };
+                (Some(Glimpse::Seen { same }), why, LOOK, known)
+            }
+            Err(blind) => {
+                let round = self.looks.with(&self.uid, |r| {
+                    r.round = r.round.saturating_add(1);
+                    r.round
+                });
+                // A Secret that comes late is found within seconds, a dead cluster is asked ever more rarely.
+                let most = if blind.setback.class == Class::Wait { 2 } else { 6 };
+                let delay = backoff::retry(round.min(most), 0.5);
+                let mut known = before.clone();
+                // That the hub did not answer says nothing of the remote; that it never was in reach, nothing of since when.
+                if blind.glimpse.is_some() && before.credential_hash.is_some() {
+                    known.unreachable_since = before
+                        .unreachable_since
+                        .clone()
+                        .or_else(|| Some(Time(Timestamp::now())));
+                }
+                (blind.glimpse, blind.setback, delay, known)
+            }
+        };
+        let mut as_known = self.remote.clone();
+        as_known.status = Some(known.clone());
+        let state = glimpse.map(|glimpse| RemoteState::of(glimpse, chandlery::scope::known(&as_known)));
+        let states = match state {
+            Some(RemoteState::Ready) => vec![State::new(READY, true, "Reachable", "")],
+            Some(RemoteState::Abandoned) => {
+                known.abandoned_at = known.abandoned_at.clone().or_else(|| Some(Time(Timestamp::now())));
+                let message = "it was out of reach for longer than abandonAfter, and what is on it is given up; delete this object and make it anew";
+                vec![
+                    State::new(READY, false, "Abandoned", message),
+                    State::new(STALLED, true, "Abandoned", message),
+                ]
+            }
+            _ => {
+                let kind = if why.class.effect().stalled {
+                    STALLED
+                } else {
+                    RECONCILING
+                };
+                vec![
+                    State::new(READY, false, why.reason.clone(), why.message.clone()),
+                    State::new(kind, true, why.reason, why.message),
+                ]
+            }
+        };
+        let waits = self.remote.spec.abandon_after.is_some()
+            && known.unreachable_since.is_some()
+            && known.abandoned_at.is_none();
+        (states, known, if waits { delay.min(ABANDON_LOOK) } else { delay })
     }
 
     fn key(&self) -> RemoteKey {
@@ -368,6 +398,16 @@ impl One<'_> {
             TornDown::Again => return Ok(Action::requeue(Duration::from_millis(100))),
             waits => self.waits(waits),
         };
+        // Also on its way out it is looked at: what is on it may be given up meanwhile.
+        let now = Instant::now();
+        let is_due = self.looks.with(&self.uid, |r| r.next.is_none_or(|next| next <= now));
+        let seen = if is_due {
+            let (_, known, delay) = self.see().await;
+            self.looks.with(&self.uid, |r| r.next = Some(Instant::now() + delay));
+            known
+        } else {
+            self.before()
+        };
         let before = self.before();
         let states = [
             State::new(
@@ -380,18 +420,19 @@ impl One<'_> {
         ];
         let known = RemoteClusterStatus {
             claims: Some(self.count()),
-            ..before.clone()
+            ..seen
         };
         self.write(self.status_with(&before, &states, known)).await?;
         Ok(Action::requeue(Duration::from_secs(5)))
     }
 
-    /// The status as this process last wrote it. The fence in it is not its to write: the claims' protocol does, by itself.
+    /// The status as this process last wrote it. The fence in it, and what steps left behind, are written by others.
     fn before(&self) -> RemoteClusterStatus {
         let written = self.looks.with(&self.uid, |r| r.status.clone());
         RemoteClusterStatus {
             phase: None,
             registrars: Vec::new(),
+            left_behind: Vec::new(),
             ..written.or_else(|| self.remote.status.clone()).unwrap_or_default()
         }
     }
@@ -457,7 +498,9 @@ impl One<'_> {
                 .find(|c| c.type_ == READY)
                 .map(|c| (c.status.clone(), c.reason.clone()))
         };
-        let turned = ready(&before) != ready(&after) || before.credential_hash != after.credential_hash;
+        let turned = ready(&before) != ready(&after)
+            || before.credential_hash != after.credential_hash
+            || before.abandoned_at != after.abandoned_at;
         let condition = after.conditions.iter().find(|c| c.type_ == READY).cloned();
         self.looks.with(&self.uid, |r| r.status = Some(after));
         if let Some(condition) = condition

@@ -188,7 +188,7 @@ async fn delete_waits_for_observed_absence() {
             .unwrap_or_else(|| panic!("{what} in {trace:?}"))
     };
     assert!(
-        at("take away b b") < at("leave r b") && at("leave r b") < at("close b") && at("close b") < at("take away a a")
+        at("take away b b") < at("close b") && at("close b") < at("leave r b") && at("leave r b") < at("take away a a")
     );
     assert!(
         !trace.contains(&"deprovision b".to_owned()),
@@ -311,7 +311,7 @@ async fn a_step_whose_remote_never_came_is_undone_without_entering_it() {
     );
     world.trace();
     assert!(world.undo().await.rows.is_empty());
-    assert_eq!(world.trace(), ["begin a Deprovisioning", "leave r a", "close a"]);
+    assert_eq!(world.trace(), ["begin a Deprovisioning", "close a", "leave r a"]);
 }
 
 #[tokio::test]
@@ -331,8 +331,8 @@ async fn what_was_in_a_replaced_cluster_is_gone_with_it() {
         [
             "begin a Deprovisioning",
             "enter r a Deprovision",
-            "leave r a",
-            "close a"
+            "close a",
+            "leave r a"
         ]
     );
 }
@@ -375,4 +375,79 @@ async fn a_dependency_that_wavers_undoes_nothing() {
     world.answer("a", yields());
     let found = world.pass(&spec, &["a"]).await;
     assert_eq!(states(&found), [("a", RowState::Waiting), ("b", RowState::Done)]);
+}
+
+fn in_background(name: &str, cluster: &str) -> Value {
+    let mut step = step(name, &[]);
+    step["cluster"] = cluster.into();
+    step["backgroundDeletion"] = true.into();
+    step
+}
+
+#[tokio::test]
+async fn background_only_on_doomed_remote() {
+    let world = World::default();
+    world.pass(&spec(&[in_background("a", "r"), step("b", &[])]), &[]).await;
+    world.doomed.lock().unwrap().insert("r");
+    world.holds.lock().unwrap().insert("a");
+    world.trace();
+    world.undo().await;
+    let trace = world.trace();
+    assert!(trace.contains(&"deprovision (doomed) a".to_owned()), "{trace:?}");
+    assert!(
+        !trace.contains(&"take away a a".to_owned()),
+        "what dies with its cluster is left: {trace:?}"
+    );
+    assert!(
+        trace.contains(&"deprovision b".to_owned()),
+        "it was not asked for: {trace:?}"
+    );
+    assert!(trace.contains(&"take away b b".to_owned()), "{trace:?}");
+}
+
+#[tokio::test]
+async fn a_remote_that_stays_is_cleaned_though_background_deletion_was_asked_for() {
+    let world = World::default();
+    world.pass(&spec(&[in_background("a", "r")]), &[]).await;
+    world.trace();
+    world.undo().await;
+    let trace = world.trace();
+    assert!(trace.contains(&"deprovision a".to_owned()), "{trace:?}");
+    assert!(trace.contains(&"take away a a".to_owned()), "{trace:?}");
+}
+
+#[tokio::test]
+async fn doom_is_asked_anew_at_each_look_and_for_each_remote() {
+    let world = World::default();
+    world
+        .pass(&spec(&[in_background("a", "r"), in_background("b", "s")]), &[])
+        .await;
+    world.doomed.lock().unwrap().insert("r");
+    world.answer("a", yields());
+    world.trace();
+    world.undo().await;
+    let trace = world.trace();
+    assert!(trace.contains(&"deprovision (doomed) a".to_owned()), "{trace:?}");
+    assert!(
+        trace.contains(&"deprovision b".to_owned()),
+        "the other remote stays: {trace:?}"
+    );
+    world.doomed.lock().unwrap().clear();
+    world.undo().await;
+    let trace = world.trace();
+    assert!(
+        trace.contains(&"deprovision a".to_owned()),
+        "it is doomed no more: {trace:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_claim_is_given_back_after_its_record_is_closed() {
+    let world = World::default();
+    world.pass(&spec(&[step("a", &[])]), &[]).await;
+    world.trace();
+    world.undo().await;
+    let trace = world.trace();
+    let at = |what: &str| trace.iter().position(|line| line == what).unwrap();
+    assert!(at("close a") < at("leave r a"), "{trace:?}");
 }

@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) unready: Mutex<BTreeSet<&'static str>>,
     /// Remotes that are another cluster by now.
     pub(crate) replaced: Mutex<BTreeSet<&'static str>>,
+    /// Remotes that are themselves about to go.
+    pub(crate) doomed: Mutex<BTreeSet<&'static str>>,
     trace: Arc<Mutex<Vec<String>>>,
 }
 
@@ -163,6 +165,7 @@ struct FakeScope {
     step: StepName,
     ledger: Arc<dyn Ledger>,
     holds: bool,
+    doomed: bool,
     trace: Arc<Mutex<Vec<String>>>,
 }
 
@@ -218,6 +221,9 @@ impl Scope for FakeScope {
             .flatten()
             .map(|name| object(name.as_str().unwrap()))
             .collect()
+    }
+    fn is_doomed(&self) -> bool {
+        self.doomed
     }
     fn seen(&self) -> Vec<Watched> {
         vec![]
@@ -285,6 +291,7 @@ impl Remotes for World {
             step,
             ledger,
             holds,
+            doomed: self.doomed.lock().unwrap().contains(target.name()),
             trace: self.trace.clone(),
         })))
     }
@@ -301,10 +308,10 @@ impl Plugins for World {
     }
     async fn call(&self, call: Call<'_>) -> Result<Outcome, Setback> {
         let step = &call.record.step;
-        let verb = if call.export == Export::Provision {
-            "provision"
-        } else {
-            "deprovision"
+        let verb = match call.export {
+            Export::Provision => "provision",
+            Export::Deprovision { doomed: false } => "deprovision",
+            Export::Deprovision { doomed: true } => "deprovision (doomed)",
         };
         self.note(format!("{verb} {step}"));
         if call.export == Export::Provision {
