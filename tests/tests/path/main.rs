@@ -12,6 +12,7 @@ mod in_use;
 mod life;
 mod on_the_hub;
 mod quiet;
+mod remotes;
 mod waits;
 
 use std::sync::LazyLock;
