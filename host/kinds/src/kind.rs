@@ -62,6 +62,23 @@ pub trait Kind: Send + Sync {
         strategy::empty_status(self.strategy().kind)
     }
 
+    /// Before anything else of a write is looked at, also before a name: settles fields that hang together, and says what
+    /// keeps them from being settled.
+    fn settle(&self, _new: &mut Value, _old: Option<&Value>) -> Vec<Fault> {
+        Vec::new()
+    }
+
+    /// Fills in what the server fills in each time it reads an object from where it is stored, and answers whether there was
+    /// something.
+    fn default_stored(&self, _object: &mut Value) -> bool {
+        false
+    }
+
+    /// A warning that a deletion earns that does not say what becomes of dependents.
+    fn careless_deletion(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Before a create is validated: drops what a client may not set.
     fn prepare_create(&self, object: &mut Value) {
         // A Node's status comes with it.

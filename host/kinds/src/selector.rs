@@ -84,6 +84,9 @@ pub(crate) fn matches(selector: &Value, labels: Option<&Value>) -> bool {
 
 /// A selector as the server shows it in messages: its fields in the order of their Go type.
 pub(crate) fn shown(selector: &Value) -> String {
+    if selector.is_null() {
+        return "null".to_owned();
+    }
     let mut parts = Vec::new();
     if let Some(labels) = selector
         .get("matchLabels")

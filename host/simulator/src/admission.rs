@@ -1,14 +1,12 @@
 //! What the API server's own admission does to requests, beyond the rules of a kind.
 
-use chandlery_kinds::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::actors::definitions;
 use crate::catalog::Resource;
 use crate::delete::terminating;
 use crate::object;
-use crate::request::Call;
-use crate::status::{Cause, Failure};
+use crate::status::Failure;
 use crate::store::Key;
 use crate::world::{Target, World};
 use crate::write::Change;
@@ -35,12 +33,7 @@ impl World {
     }
 
     /// Admission of a new object, before its rules.
-    pub(crate) fn admit_create(
-        &mut self,
-        call: Option<&Call>,
-        change: &Change<'_>,
-        document: &mut Value,
-    ) -> Result<(), Failure> {
+    pub(crate) fn admit_create(&mut self, change: &Change<'_>, document: &mut Value) -> Result<(), Failure> {
         let resource = &change.target.resource;
         if resource.is("", "namespaces") {
             let name = object::name(document).to_owned();
@@ -53,12 +46,6 @@ impl World {
         }
         if resource.is("", "pods") {
             self.admit_pod(change, document)?;
-        }
-        if resource.is("rbac.authorization.k8s.io", "rolebindings")
-            || resource.is("rbac.authorization.k8s.io", "clusterrolebindings")
-        {
-            // Escalation is judged only for users who are not administrators, and is not simulated for them.
-            let _ = call;
         }
         Ok(())
     }
@@ -98,114 +85,6 @@ impl World {
         Ok(())
     }
 
-    /// The last hand on a new object that is valid.
-    pub(crate) fn complete_create(&mut self, change: &Change<'_>, document: &mut Value) -> Result<(), Failure> {
-        if change.target.resource.is("", "services") {
-            return self.allocate_address(change, document);
-        }
-        Ok(())
-    }
-
-    /// The last hand on an update that is valid.
-    pub(crate) fn complete_update(&mut self, change: &Change<'_>, new: &mut Value, old: &Value) -> Result<(), Failure> {
-        if change.target.resource.is("", "services") && change.subresource.is_empty() {
-            let had_address = old
-                .pointer("/spec/clusterIP")
-                .and_then(Value::as_str)
-                .is_some_and(|address| !address.is_empty());
-            let is_external = new.pointer("/spec/type").and_then(Value::as_str) == Some("ExternalName");
-            if !had_address && !is_external {
-                return self.allocate_address(change, new);
-            }
-        }
-        Ok(())
-    }
-
-    /// A Service gets the next address that nobody has.
-    fn allocate_address(&mut self, change: &Change<'_>, document: &mut Value) -> Result<(), Failure> {
-        let kind = document
-            .pointer("/spec/type")
-            .and_then(Value::as_str)
-            .unwrap_or("ClusterIP")
-            .to_owned();
-        if kind == "ExternalName" {
-            return Ok(());
-        }
-        let resource = &change.target.resource;
-        let taken: Vec<(Option<String>, Vec<i64>)> = self
-            .store
-            .list(resource.id, None)
-            .map(|(_, stored)| {
-                let document = stored.document();
-                let address = document
-                    .pointer("/spec/clusterIP")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned);
-                let ports = document
-                    .pointer("/spec/ports")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten();
-                (
-                    address,
-                    ports
-                        .filter_map(|port| port.get("nodePort").and_then(Value::as_i64))
-                        .collect(),
-                )
-            })
-            .collect();
-        let is_taken = |address: &str| taken.iter().any(|(known, _)| known.as_deref() == Some(address));
-        let name = object::name(document).to_owned();
-        let spec = object::map_mut(object::map_mut(document).entry("spec").or_insert_with(|| json!({})));
-        let wanted = spec
-            .get("clusterIP")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let address = match wanted.as_str() {
-            "None" => "None".to_owned(),
-            "" => (1..255)
-                .map(|last| format!("10.0.0.{last}"))
-                .find(|address| !is_taken(address))
-                .ok_or_else(|| Failure::unclassified("failed to allocate a serviceIP: range is full"))?,
-            wanted if is_taken(wanted) => {
-                let fault = Fault {
-                    kind: FaultKind::Invalid,
-                    field: "spec.clusterIPs".to_owned(),
-                    message: format!(
-                        "Invalid value: [\"{wanted}\"]: failed to allocate IP {wanted}: provided IP is already allocated"
-                    ),
-                };
-                let cause = Cause::new(fault.kind.reason(), &fault.field, fault.message);
-                return Err(Failure::invalid(&resource.kind, &resource.group, &name, vec![cause]));
-            }
-            wanted => wanted.to_owned(),
-        };
-        spec.insert("clusterIPs".into(), json!([address]));
-        spec.insert("clusterIP".into(), address.into());
-        spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
-        spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
-        if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-            let mut used: Vec<i64> = taken.into_iter().flat_map(|(_, ports)| ports).collect();
-            for port in spec
-                .get_mut("ports")
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
-                let has_one = port
-                    .get("nodePort")
-                    .and_then(Value::as_i64)
-                    .is_some_and(|port| port != 0);
-                if let Some(free) = (30_000..32_768).find(|free| !used.contains(free)).filter(|_| !has_one) {
-                    used.push(free);
-                    object::map_mut(port).insert("nodePort".into(), free.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn admit_delete(&self, resource: &Resource, key: &Key) -> Result<(), Failure> {
         if resource.is("", "namespaces") && IMMORTAL.contains(&key.name.as_str()) {
             return Err(Failure::forbidden(
@@ -218,13 +97,24 @@ impl World {
         Ok(())
     }
 
-    /// What follows at once from a write.
-    pub(crate) fn after_write(&mut self, _resource: &Resource, _document: &Value) {}
-
     /// What follows at once from a removal.
     pub(crate) fn after_removal(&mut self, resource: &Resource, document: &Value) {
         if resource.is(definitions::GROUP, definitions::PLURAL) {
             self.withdraw(document);
+        }
+    }
+}
+
+/// Admission of a change.
+pub(crate) fn admit_update(resource: &Resource, new: &mut Value, old: &Value) {
+    if !resource.is("", "pods") {
+        return;
+    }
+    let spec = object::map_mut(object::map_mut(new).entry("spec").or_insert_with(|| json!({})));
+    tolerate(spec);
+    for field in ["priority", "preemptionPolicy"] {
+        if let (None, Some(before)) = (spec.get(field), old.pointer(&format!("/spec/{field}"))) {
+            spec.insert(field.to_owned(), before.clone());
         }
     }
 }

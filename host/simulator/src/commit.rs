@@ -4,9 +4,9 @@
 use chandlery_merge::Managed;
 use serde_json::Value;
 
+use crate::admission::admit_update;
 use crate::catalog::{Resource, Version};
 use crate::object;
-use crate::request::Call;
 use crate::status::{Cause, Failure};
 use crate::store::Key;
 use crate::world::World;
@@ -17,12 +17,7 @@ const GENERATED_NAMES: u8 = 8;
 
 impl World {
     /// Puts a new object into the store.
-    pub(crate) fn insert(
-        &mut self,
-        call: Option<&Call>,
-        change: &mut Change<'_>,
-        mut document: Value,
-    ) -> Result<Value, Failure> {
+    pub(crate) fn insert(&mut self, change: &mut Change<'_>, mut document: Value) -> Result<Value, Failure> {
         let resource = &change.target.resource;
         self.admit_namespace(change.target)?;
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -38,7 +33,9 @@ impl World {
             let name = self.generated(&generate_name);
             object::set(&mut document, "name", Some(name.into()));
         }
-        self.admit_create(call, change, &mut document)?;
+        self.settle_kind(change, &mut document, None)?;
+        self.allocate(change, &mut document, None)?;
+        self.admit_create(change, &mut document)?;
         let uid = self.ids.uid();
         object::set(&mut document, "uid", Some(uid.into()));
         object::set(&mut document, "creationTimestamp", Some(self.timestamp().into()));
@@ -52,8 +49,7 @@ impl World {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        self.complete_create(change, &mut document)?;
-        self.store_form(change, &mut document);
+        let is_raw = self.store_form(change, &mut document);
         let mut key = change.target.key(object::name(&document));
         for _ in 1..GENERATED_NAMES {
             if !generates || self.store.get(&key).is_none() {
@@ -73,9 +69,8 @@ impl World {
         if change.options.dry_run {
             return Ok(document);
         }
-        let stored = self.write(key, document.clone());
+        let stored = self.write_stored(key, document.clone(), is_raw);
         object::set_resource_version(&mut document, stored.version);
-        self.after_write(resource, &document);
         Ok(document)
     }
 
@@ -97,13 +92,22 @@ impl World {
         let resource = &change.target.resource;
         self.check_version(change, old, &new)?;
         inherit_metadata(&mut new, old);
+        if change.subresource.is_empty() {
+            admit_update(resource, &mut new, old);
+            self.settle_kind(change, &mut new, Some(old))?;
+            self.allocate(change, &mut new, Some(old))?;
+        }
         prepare_update(resource, change, &mut new, old);
         self.validate_update(change, &new, old)?;
         self.warn(change, &new, Some(old));
-        self.complete_update(change, &mut new, old)?;
-        self.store_form(change, &mut new);
-        let same_managers = Managed::of_object(old).is_ok_and(|before| managed.is_same_but_for_times(&before));
-        if same_managers && equal_but_for_managers(&new, old) {
+        let is_raw = self.store_form(change, &mut new);
+        let was_raw = self.store.get(&key).is_some_and(|stored| stored.is_raw);
+        let same_managers = if change.subresource == "scale" {
+            object::metadata(old).get("managedFields") == object::metadata(&new).get("managedFields")
+        } else {
+            Managed::of_object(old).is_ok_and(|before| managed.is_same_but_for_times(&before))
+        };
+        if same_managers && !was_raw && equal_but_for_managers(&new, old) {
             return Ok(old.clone());
         }
         if change.options.dry_run {
@@ -114,18 +118,28 @@ impl World {
             self.after_removal(resource, &new);
             return Ok(new);
         }
-        let stored = self.write(key, new.clone());
+        let stored = self.write_stored(key, new.clone(), is_raw);
         object::set_resource_version(&mut new, stored.version);
-        self.after_write(resource, &new);
         Ok(new)
     }
 
-    /// Built-in kinds lose what their stored form cannot tell; definitions are stored as JSON, like what they define.
-    fn store_form(&self, change: &Change<'_>, document: &mut Value) {
+    /// Built-in kinds lose what their stored form cannot tell; definitions are stored as JSON, like what they define. Answers
+    /// whether something was filled in that is not stored.
+    fn store_form(&self, change: &Change<'_>, document: &mut Value) -> bool {
         let resource = &change.target.resource;
         if resource.custom().is_none() && resource.group != crate::actors::definitions::GROUP {
             self.base().structures.store(&change.version.schema, document);
         }
+        resource
+            .built_in_kind()
+            .is_some_and(|kind| kind.default_stored(document))
+    }
+
+    /// What comes before everything else.
+    fn settle_kind(&self, change: &Change<'_>, document: &mut Value, old: Option<&Value>) -> Result<(), Failure> {
+        let resource = &change.target.resource;
+        let faults = resource.built_in_kind().map(|kind| kind.settle(document, old));
+        crate::judge::refuse(resource, object::name(document), faults.unwrap_or_default())
     }
 
     fn check_version(&self, change: &Change<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
@@ -193,7 +207,9 @@ fn prepare_update(resource: &Resource, change: &Change<'_>, new: &mut Value, old
         // Only its finalizers change.
         (_, Some(_)) if change.subresource == "finalize" => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
+            let managed = object::metadata(new).get("managedFields").cloned();
             *new = old.clone();
+            object::set(new, "managedFields", managed);
             let spec = object::map_mut(
                 object::map_mut(new)
                     .entry("spec")

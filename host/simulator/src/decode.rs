@@ -160,9 +160,9 @@ impl World {
         if strictness == Strictness::Strict && !oddities.is_empty() {
             return Err(refused(&format!("strict decoding error: {}", oddities.join(", "))));
         }
-        self.warned.extend(oddities);
         self.settle_structure(&mut document, resource, version)
             .map_err(|why| refused(&why))?;
+        self.warned.extend(oddities);
         Ok(document)
     }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::actors::definitions::CLEANUP;
+use crate::actors::definitions::{self, CLEANUP};
 use crate::catalog::Resource;
 use crate::object;
 use crate::options::{DeleteOptions, Propagation};
@@ -25,6 +25,7 @@ pub(crate) struct Deleted {
 impl World {
     pub(crate) fn delete(&mut self, call: &Call, target: &Target) -> Result<Answer, Failure> {
         let options = DeleteOptions::parse(call)?;
+        self.warn_of_deletion(target, &options);
         let name = target.path.name.as_deref().unwrap_or_default();
         let version = target.version()?;
         let deleted = self.delete_one(target, name, &options)?;
@@ -55,6 +56,7 @@ impl World {
 
     pub(crate) fn delete_collection(&mut self, call: &Call, target: &Target) -> Result<Answer, Failure> {
         let options = DeleteOptions::parse(call)?;
+        self.warn_of_deletion(target, &options);
         let (selection, keys) = self.selected(call, target)?;
         let version = target.version()?;
         let mut items = Vec::new();
@@ -104,6 +106,15 @@ impl World {
         Ok(Answer::value(StatusCode::OK, &list))
     }
 
+    fn warn_of_deletion(&mut self, target: &Target, options: &DeleteOptions) {
+        let warning = target
+            .resource
+            .built_in_kind()
+            .and_then(|kind| kind.careless_deletion());
+        let is_careless = options.orphan.is_none() && options.propagation.is_none();
+        self.warned.extend(warning.filter(|_| is_careless).map(str::to_owned));
+    }
+
     /// Deletes one object as far as it goes now.
     pub(crate) fn delete_one(
         &mut self,
@@ -130,6 +141,13 @@ impl World {
         let finalizers = finalizers_after(resource, &old, options);
         let waits = grace > 0 || !finalizers.is_empty();
         if !waits {
+            if resource.built_in_kind().is_some_and(|kind| kind.grace(&old).is_some()) {
+                // What could have waited is marked all the same, and watchers see it.
+                self.mark_deleting(&mut document, 0);
+                if !options.dry_run && document != old {
+                    self.write(key.clone(), document.clone());
+                }
+            }
             if !options.dry_run {
                 self.store.remove(&key);
                 object::set_resource_version(&mut document, self.store.version());
@@ -265,8 +283,20 @@ fn check_preconditions(
     document: &Value,
     options: &DeleteOptions,
 ) -> Result<(), Failure> {
-    let refuse = |why: String| Err(Failure::conflict(&resource.kind, &resource.group, name, &why));
     let (uid, version) = (object::uid(document), object::resource_version(document));
+    if resource.is("", "namespaces") || resource.is(definitions::GROUP, definitions::PLURAL) {
+        // These two look before the store does, in words of their own.
+        let refuse = |what: &str, wanted: &str, there: &str| {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}");
+            Err(Failure::conflict(&resource.plural, &resource.group, name, &why))
+        };
+        return match (&options.uid, &options.resource_version) {
+            (Some(wanted), _) if wanted != uid => refuse("UID", wanted, uid),
+            (_, Some(wanted)) if wanted != version => refuse("ResourceVersion", wanted, version),
+            _ => Ok(()),
+        };
+    }
+    let refuse = |why: String| Err(Failure::conflict(&resource.kind, &resource.group, name, &why));
     match (&options.uid, &options.resource_version) {
         (Some(wanted), _) if wanted != uid => refuse(format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
@@ -291,7 +321,8 @@ fn finalizers_after(resource: &Resource, document: &Value, options: &DeleteOptio
         }
     };
     let foreground = match (options.orphan, options.propagation) {
-        (Some(_), _) => false,
+        // Only a Namespace takes the oldest option at its word.
+        (Some(orphan), _) => !orphan && resource.is("", "namespaces"),
         (None, Some(propagation)) => propagation == Propagation::Foreground,
         (None, None) => has(FOREGROUND),
     };

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 
 use crate::catalog::{Resource, Subresource};
+use crate::object;
 use crate::reply::Answer;
 use crate::request::{Call, Path};
 use crate::status::Failure;
@@ -96,13 +97,27 @@ impl World {
                 Failure::no_such_page()
             });
         }
-        resources.sort_by_key(name_of);
-        Ok(json!({
+        // In groups of definitions, what belongs to an object comes in an order of its own.
+        let place = |entry: &Value| {
+            let name = name_of(entry);
+            let (plural, part) = name.split_once('/').unwrap_or((name.as_str(), ""));
+            let is_custom = self
+                .resource(group, plural)
+                .is_some_and(|resource| resource.custom().is_some());
+            let is_late = is_custom && part == "scale";
+            (plural.to_owned(), is_late, part.to_owned())
+        };
+        resources.sort_by_key(place);
+        let mut list = json!({
             "kind": "APIResourceList",
-            "apiVersion": "v1",
             "groupVersion": crate::catalog::api_version(group, version),
             "resources": resources,
-        }))
+        });
+        // The oldest of the lists does not say what it is.
+        if !group.is_empty() {
+            object::map_mut(&mut list).insert("apiVersion".into(), "v1".into());
+        }
+        Ok(list)
     }
 
     fn aggregated(&self, groups: &[String]) -> Answer {

@@ -105,7 +105,7 @@ fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-fn refuse(resource: &Resource, name: &str, faults: Vec<Fault>) -> Result<(), Failure> {
+pub(crate) fn refuse(resource: &Resource, name: &str, faults: Vec<Fault>) -> Result<(), Failure> {
     if faults.is_empty() {
         return Ok(());
     }

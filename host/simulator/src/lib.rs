@@ -7,6 +7,7 @@
 mod access;
 mod actors;
 mod admission;
+mod allocation;
 mod base;
 mod catalog;
 mod commit;

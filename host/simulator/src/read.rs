@@ -246,9 +246,18 @@ impl World {
                     )
                 });
                 let rows: Vec<Value> = rows.collect();
+                // A kind without printer of its own has no list of rows before it has a row.
+                let columns = resource.built_in_kind().and_then(|kind| kind.columns());
+                let is_plain = columns.is_none_or(|all| all.iter().any(|column| column.name == "Created At"));
+                let has_printer = resource.custom().is_some() || !is_plain;
+                let rows = (has_printer || !rows.is_empty()).then_some(rows);
                 let map = object::map_mut(&mut table);
-                map.insert("metadata".into(), metadata.clone());
-                map.insert("rows".into(), Value::Array(rows));
+                let mut metadata = metadata.clone();
+                if metadata.get("continue").is_some_and(|token| token == "") {
+                    object::map_mut(&mut metadata).remove("continue");
+                }
+                map.insert("metadata".into(), metadata);
+                map.insert("rows".into(), json!(rows));
                 Answer::value(StatusCode::OK, &table)
             }
             Form::Metadata => {

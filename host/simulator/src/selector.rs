@@ -326,6 +326,10 @@ fn split_field(part: &str) -> Option<(&str, bool, &str)> {
 }
 
 fn unknown_field(name: &str, known: &[&str], is_custom: bool) -> Failure {
+    if known.contains(&"status.successful") {
+        // Jobs have words of their own for it.
+        return Failure::bad_request(format!("field label \"{name}\" not supported for Job"));
+    }
     // Only built-in kinds without selectors of their own tell which there are.
     if is_custom || known.len() > 2 {
         Failure::bad_request(format!("field label not supported: {name}"))

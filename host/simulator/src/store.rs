@@ -33,6 +33,8 @@ pub(crate) struct Stored {
     /// UIDs of its owners.
     pub(crate) owners: Box<[SmolStr]>,
     pub(crate) deleting: bool,
+    /// Whether a real server fills something in each time it reads it: the next write is one, even if it changes nothing.
+    pub(crate) is_raw: bool,
 }
 
 /// What happened to an object.
@@ -84,6 +86,7 @@ impl Stored {
                 .filter_map(|owner| owner.get("uid")?.as_str().map(SmolStr::new))
                 .collect(),
             deleting: object::is_deleting(document),
+            is_raw: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Parts of objects with a path of their own, and resources that are only a question and its answer.
 
-use chandlery_merge::Managed;
+use chandlery_merge::{Managed, Scaled, Writer};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -159,21 +159,24 @@ impl World {
             options,
             manager: call.manager(),
         };
-        // To a scale, no number is the number zero: who sets one where there was none changes nothing.
-        let mut seen = old.clone();
-        paths.set_replicas(
-            &mut seen,
-            current
-                .pointer("/spec/replicas")
-                .and_then(Value::as_i64)
-                .unwrap_or_default(),
-        );
-        // A scale that nobody manages stays so, like any object.
-        let managed = if paths.is_managed(&old) {
-            self.managed_after_update(&change, &seen, &new)
-        } else {
-            Managed::of_object(&old).unwrap_or_default()
+        let before = current.pointer("/spec/replicas").and_then(Value::as_i64);
+        let happened = match (replicas, before.unwrap_or_default()) {
+            (now, was) if now == was => Scaled::Kept,
+            (0, _) => Scaled::Removed,
+            _ => Scaled::Set,
         };
+        let api_version = target.resource.api_version(&version.name);
+        let time = self.timestamp();
+        let writer = Writer {
+            manager: &change.manager,
+            api_version: &api_version,
+            subresource: "scale",
+            time: &time,
+            reset_fields: None,
+        };
+        let path: Vec<&str> = paths.spec.trim_start_matches('.').split('.').collect();
+        let parent = Managed::of_object(&old).unwrap_or_default();
+        let managed = chandlery_merge::scale(&parent, &path, &writer, happened);
         managed.write_to(&mut new);
         let document = self.replace(&mut change, key, &old, new, &managed)?;
         Ok(Answer::value(StatusCode::OK, &paths.scale(&document)))
@@ -347,20 +350,6 @@ impl Paths {
 
     fn pointer(path: &str) -> String {
         path.replace('.', "/")
-    }
-
-    /// Whether any manager owns the number.
-    fn is_managed(&self, document: &Value) -> bool {
-        let field = self.spec.replace('.', "/f:");
-        let entries = object::metadata(document)
-            .get("managedFields")
-            .and_then(Value::as_array);
-        let owns = |entry: &Value| {
-            entry
-                .get("fieldsV1")
-                .is_some_and(|fields| fields.pointer(&field).is_some())
-        };
-        entries.into_iter().flatten().any(owns)
     }
 
     fn scale(&self, document: &Value) -> Value {

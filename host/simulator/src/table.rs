@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::Resource;
 use crate::form::{self, Include};
+use crate::object;
 use crate::world::World;
 
 impl World {
@@ -55,7 +56,18 @@ impl World {
         match include {
             Include::Nothing => {}
             Include::Metadata => {
-                row.insert("object".into(), form::partial(document));
+                let mut partial = form::partial(document);
+                if resource.is("apps", "daemonsets") {
+                    // Here the server shows what it has, and it has this as a field.
+                    let annotations = object::metadata_mut(&mut partial).get_mut("annotations");
+                    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+                        annotations.remove("deprecated.daemonset.template.generation");
+                        if annotations.is_empty() {
+                            object::set(&mut partial, "annotations", None);
+                        }
+                    }
+                }
+                row.insert("object".into(), partial);
             }
             Include::Object => {
                 row.insert("object".into(), document.clone());

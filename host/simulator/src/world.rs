@@ -227,10 +227,19 @@ impl World {
     }
 
     /// Writes a document as it is, but for its version.
-    pub(crate) fn write(&mut self, key: Key, mut document: Value) -> Arc<Stored> {
+    pub(crate) fn write(&mut self, key: Key, document: Value) -> Arc<Stored> {
+        self.write_stored(key, document, false)
+    }
+
+    /// As [`World::write`], with what is to be known of how it is stored.
+    pub(crate) fn write_stored(&mut self, key: Key, mut document: Value, is_raw: bool) -> Arc<Stored> {
         let version = self.store.next_version();
         object::set_resource_version(&mut document, version);
-        self.store.put(key, Stored::of(&document, version))
+        let stored = Stored {
+            is_raw,
+            ..Stored::of(&document, version)
+        };
+        self.store.put(key, stored)
     }
 
     /// Answers one request, and lets the controllers do what follows from it.

@@ -54,7 +54,7 @@ impl World {
         let zero = self.empty(&target.resource, version);
         let managed = self.managed_after_update(&change, &zero, &document);
         managed.write_to(&mut document);
-        let document = self.insert(Some(call), &mut change, document)?;
+        let document = self.insert(&mut change, document)?;
         self.written(
             call,
             target,
@@ -98,7 +98,7 @@ impl World {
             if !change.options.dry_run {
                 object::set(&mut document, "resourceVersion", None);
             }
-            let document = self.insert(Some(call), &mut change, document)?;
+            let document = self.insert(&mut change, document)?;
             return self.written(
                 call,
                 target,
@@ -267,8 +267,11 @@ impl World {
                 return Err(Failure::conflict(&resource.plural, &resource.group, &name, &why));
             }
             adopt_namespace(&mut document, target)?;
-            object::set(&mut document, "resourceVersion", None);
-            let document = self.insert(Some(call), change, document)?;
+            // What is not stored may say what it likes.
+            if !change.options.dry_run {
+                object::set(&mut document, "resourceVersion", None);
+            }
+            let document = self.insert(change, document)?;
             return Ok(Written {
                 code: StatusCode::CREATED,
                 document,
@@ -363,6 +366,8 @@ fn storage_prefix(resource: &Resource) -> String {
         ("", "endpoints") => "services/endpoints".to_owned(),
         ("", "nodes") => "minions".to_owned(),
         ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        // Served by other servers in the same process.
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => format!("{}/{plural}", resource.group),
         (group, plural) if resource.custom().is_some() => format!("{group}/{plural}"),
         (_, plural) => plural.to_owned(),
     }

@@ -91,6 +91,15 @@ enum Task {
         /// Only this kind, such as ConfigMap. Can be given several times.
         #[arg(long = "kind", value_name = "KIND")]
         kinds: Vec<String>,
+        /// How many sequences are played at once.
+        #[arg(long, default_value_t = 4)]
+        at_once: usize,
+        /// Play the sequences that once differed instead (host/xtask/corpus), or those of a directory.
+        #[arg(long, value_name = "DIRECTORY", num_args = 0..=1)]
+        corpus: Option<Option<PathBuf>>,
+        /// Write the shortest sequences that show a difference into this directory, ready for the corpus.
+        #[arg(long, value_name = "DIRECTORY")]
+        save: Option<PathBuf>,
     },
     /// Look at everything that can happen to a protocol of the host's.
     Model {
@@ -234,15 +243,24 @@ fn run(task: Task) -> Result<ExitCode> {
             most,
             only,
             kinds,
+            at_once,
+            corpus,
+            save,
         } => {
-            let report = compare::run(&compare::Options {
+            let options = compare::Options {
                 sequences,
                 seed,
                 steps: ops,
                 most,
                 only,
                 kinds,
-            })?;
+                at_once,
+                save,
+            };
+            let report = match corpus {
+                Some(directory) => compare::run_corpus(&options, &directory.unwrap_or_else(compare::corpus))?,
+                None => compare::run(&options)?,
+            };
             println!("{}", report.table());
             println!("{} requests compared", report.requests);
             report.check()?;

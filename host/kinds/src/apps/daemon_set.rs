@@ -132,6 +132,11 @@ impl Kind for DaemonSet {
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
 
+    fn prepare_status_update(&self, new: &mut Value, old: &Value) {
+        crate::document::keep(new, old, "spec");
+        set_template_generation(new, template_generation(old));
+    }
+
     fn validate(&self, object: &Value) -> Vec<Fault> {
         let mut faults = meta::unknown_finalizers(object);
         faults.extend(validate(object));

@@ -399,6 +399,17 @@ fn but_for_scheduling(template: &Value) -> Value {
     rest
 }
 
+/// A Job without labels has those of its template. Answers whether it got them.
+fn inherit_labels(job: &mut Value, labels: Option<Value>) -> bool {
+    let labels = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()));
+    let metadata = member_mut(job, "metadata");
+    if labels.is_none() || object(metadata.get("labels")).next().is_some() {
+        return false;
+    }
+    set(metadata, "labels", labels);
+    true
+}
+
 fn has_condition(job: &Value, kind: &str) -> bool {
     list(at(job, &["status"]), "conditions").any(|one| text(one, "type") == kind && text(one, "status") == "True")
 }
@@ -427,12 +438,18 @@ impl Kind for Job {
         default(spec, "podReplacementPolicy", policy);
         default(spec, "manualSelector", false);
         default_template(spec);
-        if let Some(labels) = labels.filter(Value::is_object) {
-            let metadata = member_mut(job, "metadata");
-            if object(metadata.get("labels")).next().is_none() {
-                set(metadata, "labels", Some(labels));
-            }
-        }
+        inherit_labels(job, labels);
+    }
+
+    fn default_stored(&self, job: &mut Value) -> bool {
+        let labels = job.pointer("/spec/template/metadata/labels").cloned();
+        inherit_labels(job, labels)
+    }
+
+    fn careless_deletion(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+        )
     }
 
     fn prepare_create(&self, job: &mut Value) {

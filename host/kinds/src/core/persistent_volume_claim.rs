@@ -190,8 +190,7 @@ impl Kind for PersistentVolumeClaim {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        // The phase is filled in again when the object is read.
-        set(object, "status", Some(json!({"phase": "Pending"})));
+        set(object, "status", Some(json!({})));
         normalise_sources(object);
         // Admission sees to it that a claim outlives the pods that use it.
         let metadata = member_mut(object, "metadata");
@@ -200,6 +199,15 @@ impl Kind for PersistentVolumeClaim {
             finalizers.push(PROTECTION.into());
             set(metadata, "finalizers", Some(finalizers.into()));
         }
+    }
+
+    fn default_stored(&self, object: &mut Value) -> bool {
+        let status = member_mut(object, "status");
+        let lacks_phase = text(status, "phase").is_empty();
+        if lacks_phase {
+            set(status, "phase", Some("Pending".into()));
+        }
+        lacks_phase
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
@@ -235,6 +243,13 @@ impl Kind for PersistentVolumeClaim {
         let mut rest = now.clone();
         if text(before, "volumeName").is_empty() {
             keep(&mut rest, before, "volumeName");
+        }
+        let annotation = present(at(old, &["metadata", "annotations"]), CLASS);
+        if present(before, "storageClassName").is_none()
+            && present(now, "storageClassName").is_some_and(|class| annotation.is_none_or(|known| known == class))
+        {
+            // A class can be given to a claim that has none.
+            keep(&mut rest, before, "storageClassName");
         }
         if text(at(new, &["status"]), "phase") == "Bound" {
             keep(&mut rest, before, "volumeAttributesClassName");

@@ -6,9 +6,9 @@ mod shown;
 mod structural;
 mod version;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::document::{at, default, elements_mut, is_true, keep, list, map_mut, member_mut, set, text, texts};
+use crate::document::{at, default, elements_mut, is_true, keep, list, member_mut, set, text, texts};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::strategy::{NameRule, Strategy};
@@ -455,17 +455,9 @@ impl Kind for CustomResourceDefinition {
     }
 
     fn prepare_status_update(&self, new: &mut Value, old: &Value) {
+        // The metadata is meant to stay, but the server compares the object with itself; it takes its own finalizer away
+        // by this door.
         keep(new, old, "spec");
-        // The status has the metadata of the object, but for what the server itself writes.
-        let mut metadata = old
-            .get("metadata")
-            .cloned()
-            .unwrap_or_else(|| Value::Object(Map::new()));
-        let sent = map_mut(member_mut(new, "metadata"));
-        for field in ["managedFields", "resourceVersion"] {
-            set(&mut metadata, field, sent.get(field).cloned());
-        }
-        set(new, "metadata", Some(metadata));
     }
 
     fn validate_name(&self, _name: &str, _prefix: bool) -> Vec<String> {

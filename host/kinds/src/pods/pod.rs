@@ -109,6 +109,24 @@ fn but_for_changeable(new: &Value, old: &Value) -> Value {
     spec
 }
 
+/// Where a pod may run can be narrowed while it is held back. What is allowed of it is taken out of `new`.
+fn validate_placement(new: &mut Value, old: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let field = "nodeSelector";
+    if new.get(field) != old.get(field) {
+        let keeps = object(old.get(field)).all(|(key, value)| at(new, &[field, key]) == value);
+        if !keeps {
+            faults.push(Fault::invalid(
+                "spec.nodeSelector",
+                at(new, &[field]),
+                "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+            ));
+        }
+        keep(new, old, field);
+    }
+    faults
+}
+
 fn validate_spec_update(new: &Value, old: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
     for field in ["containers", "initContainers"] {
@@ -160,12 +178,19 @@ fn validate_spec_update(new: &Value, old: &Value) -> Vec<Fault> {
     for (index, gate) in list(new, "schedulingGates").enumerate() {
         if !list(old, "schedulingGates").any(|before| before == gate) {
             faults.push(Fault::forbidden(
-                format!("spec.schedulingGates[{index}]"),
-                "only deletion is allowed, but found new scheduling gate ",
+                format!("spec.schedulingGates[{index}].name"),
+                &format!(
+                    "only deletion is allowed, but found new scheduling gate '{}'",
+                    text(gate, "name")
+                ),
             ));
         }
     }
-    if but_for_changeable(new, old) != *old {
+    let mut rest = but_for_changeable(new, old);
+    if list(old, "schedulingGates").len() > 0 {
+        faults.extend(validate_placement(&mut rest, old));
+    }
+    if rest != *old {
         // The server shows here how its inner types differ, which nobody can repeat.
         faults.push(Fault::forbidden(
             "spec",
@@ -211,7 +236,7 @@ impl Kind for Pod {
                     "type": "PodScheduled",
                     "status": "False",
                     "lastProbeTime": null,
-                    "lastTransitionTime": null,
+                    "lastTransitionTime": at(pod, &["metadata", "creationTimestamp"]),
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }])),

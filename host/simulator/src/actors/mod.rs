@@ -144,7 +144,7 @@ impl World {
         let managed = self.managed_after_update(&change, &zero, &document);
         managed.write_to(&mut document);
         // As above.
-        let _ = self.insert(None, &mut change, document);
+        let _ = self.insert(&mut change, document);
     }
 }
 

@@ -92,14 +92,6 @@ impl World {
             }
         }
         let left: Vec<Key> = inside.into_iter().filter(|key| self.store.get(key).is_some()).collect();
-        if left.is_empty() {
-            self.act(key, CONTROLLER_MANAGER, "finalize", |namespace| {
-                if let Some(finalizers) = namespace.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
-                    finalizers.retain(|finalizer| finalizer != "kubernetes");
-                }
-            });
-            return;
-        }
         let conditions = self.conditions(&left);
         let now = self.timestamp();
         self.act(key, CONTROLLER_MANAGER, "status", |namespace| {
@@ -107,6 +99,13 @@ impl World {
             let status = object::map_mut(object::map_mut(namespace).entry("status").or_insert_with(|| json!({})));
             status.insert("conditions".into(), merge_conditions(old.as_ref(), conditions, &now));
         });
+        if left.is_empty() {
+            self.act(key, CONTROLLER_MANAGER, "finalize", |namespace| {
+                if let Some(finalizers) = namespace.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
+                    finalizers.retain(|finalizer| finalizer != "kubernetes");
+                }
+            });
+        }
     }
 
     /// What a namespace that cannot end yet says of it.
@@ -133,7 +132,30 @@ impl World {
             .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"))
             .collect();
         let condition = |kind: &str, status: &str, reason: &str, message: String| json!({"type": kind, "status": status, "reason": reason, "message": message});
-        let mut conditions = vec![
+        let content = if remain.is_empty() {
+            ("False", "ContentRemoved", "All content successfully removed".to_owned())
+        } else {
+            (
+                "True",
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {}", remain.join(", ")),
+            )
+        };
+        let held = if holders.is_empty() {
+            (
+                "False",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished".to_owned(),
+            )
+        } else {
+            let holders = holders.join(", ");
+            (
+                "True",
+                "SomeFinalizersRemain",
+                format!("Some content in the namespace has finalizers remaining: {holders}"),
+            )
+        };
+        vec![
             condition(
                 "NamespaceDeletionDiscoveryFailure",
                 "False",
@@ -152,25 +174,9 @@ impl World {
                 "ContentDeleted",
                 "All content successfully deleted, may be waiting on finalization".into(),
             ),
-            condition(
-                "NamespaceContentRemaining",
-                "True",
-                "SomeResourcesRemain",
-                format!("Some resources are remaining: {}", remain.join(", ")),
-            ),
-        ];
-        if !holders.is_empty() {
-            conditions.push(condition(
-                "NamespaceFinalizersRemaining",
-                "True",
-                "SomeFinalizersRemain",
-                format!(
-                    "Some content in the namespace has finalizers remaining: {}",
-                    holders.join(", ")
-                ),
-            ));
-        }
-        conditions
+            condition("NamespaceContentRemaining", content.0, content.1, content.2),
+            condition("NamespaceFinalizersRemaining", held.0, held.1, held.2),
+        ]
     }
 }
 

@@ -14,6 +14,13 @@ pub(super) struct CustomColumn {
     path: String,
 }
 
+/// What is said of a column that built-in kinds have too.
+fn said_of(group: &str, kind: &str, column: &str) -> &'static str {
+    let columns = chandlery_kinds::of(group, kind).and_then(|kind| kind.columns());
+    let found = columns.into_iter().flatten().find(|known| known.name == column);
+    found.map_or("", |column| column.description)
+}
+
 pub(super) fn read(columns: Option<&Value>) -> Vec<CustomColumn> {
     let columns = columns.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if columns.is_empty() {
@@ -21,7 +28,7 @@ pub(super) fn read(columns: Option<&Value>) -> Vec<CustomColumn> {
             name: "Age".to_owned(),
             kind: "date".to_owned(),
             format: String::new(),
-            description: String::new(),
+            description: said_of("rbac.authorization.k8s.io", "Role", "Created At").to_owned(),
             priority: 0,
             path: ".metadata.creationTimestamp".to_owned(),
         }];
@@ -33,7 +40,13 @@ pub(super) fn read(columns: Option<&Value>) -> Vec<CustomColumn> {
             name: text(column, "name"),
             kind: text(column, "type"),
             format: text(column, "format"),
-            description: text(column, "description"),
+            description: match text(column, "description") {
+                none if none.is_empty() => format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    text(column, "jsonPath")
+                ),
+                description => description,
+            },
             priority: column
                 .get("priority")
                 .and_then(Value::as_u64)
@@ -45,7 +58,7 @@ pub(super) fn read(columns: Option<&Value>) -> Vec<CustomColumn> {
 }
 
 pub(super) fn heads(columns: &[CustomColumn]) -> Vec<Value> {
-    let name = definition("Name", "string", "name", "", 0);
+    let name = definition("Name", "string", "name", said_of("", "ConfigMap", "Name"), 0);
     let own = columns.iter().map(|column| {
         definition(
             &column.name,

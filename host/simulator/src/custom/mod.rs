@@ -86,7 +86,12 @@ impl Custom {
         let (group, kind) = (text(spec, "group"), text(names, "kind"));
         let mut versions = Vec::new();
         let mut custom = Vec::new();
-        for version in spec.get("versions").and_then(Value::as_array)? {
+        let declared = spec.get("versions").and_then(Value::as_array)?;
+        let stored = declared
+            .iter()
+            .find(|version| version.get("storage") == Some(&Value::Bool(true)));
+        let stored = stored.map(|version| text(version, "name")).unwrap_or_default();
+        for version in declared {
             if version.get("served").and_then(Value::as_bool) != Some(true) {
                 continue;
             }
@@ -96,7 +101,7 @@ impl Custom {
                 name: of.name.clone(),
                 schema: Schema::from_structural(&structure).ok()?,
                 subresources: of.subresources(&group, &kind),
-                storage_hash: storage_hash(&group, &of.name, &kind),
+                storage_hash: storage_hash(&group, &stored, &kind),
             });
             custom.push(of);
         }
@@ -218,24 +223,7 @@ impl Custom {
 
     pub(crate) fn reset_fields(&self, version: &Version, of_status: bool) -> Vec<&'static str> {
         match (self.has_status(&version.name), of_status) {
-            (true, true) => vec![
-                "spec",
-                "metadata.deletionGracePeriodSeconds",
-                "metadata.deletionTimestamp",
-                "metadata.finalizers",
-                "metadata.generation",
-                "metadata.labels",
-                "metadata.annotations",
-                "metadata.ownerReferences",
-                "metadata.selfLink",
-                "metadata.clusterName",
-                "metadata.name",
-                "metadata.namespace",
-                "metadata.creationTimestamp",
-                "metadata.generateName",
-                "metadata.resourceVersion",
-                "metadata.uid",
-            ],
+            (true, true) => vec!["spec"],
             (true, false) => vec!["status"],
             (false, _) => Vec::new(),
         }

@@ -12,8 +12,11 @@ use super::sequence::{Request, Step};
 pub(super) struct Grammar<'a> {
     kinds: &'a [Kind],
     random: StdRng,
+    number: u64,
     /// Unique to the sequence, part of every name that others could see.
     mark: String,
+    /// Kinds of which there is an object with a generated name: of two, the order in a list would be a matter of luck.
+    generated: Vec<&'static str>,
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "a-longer.name"];
@@ -29,7 +32,9 @@ impl<'a> Grammar<'a> {
         Self {
             kinds,
             random,
+            number,
             mark: format!("s{seed}-{number}"),
+            generated: Vec::new(),
         }
     }
 
@@ -61,9 +66,11 @@ impl<'a> Grammar<'a> {
             }),
             Step::Settle,
         ];
-        let few: Vec<usize> = (0..self.random.random_range(1..=3))
-            .map(|_| self.random.random_range(0..self.kinds.len()))
-            .collect();
+        // One by turns, so that each gets its share, and whatever else.
+        let mut few = vec![usize::try_from(self.number).unwrap_or_default() % self.kinds.len()];
+        for _ in 0..self.random.random_range(0..=2) {
+            few.push(self.random.random_range(0..self.kinds.len()));
+        }
         let mut watched = Vec::new();
         while steps.len() < length {
             let at = self.pick(&few).copied().unwrap_or_default();
@@ -125,6 +132,7 @@ impl<'a> Grammar<'a> {
         let mut unsettles = kind.plural == "customresourcedefinitions";
         match choice {
             0..22 => self.create(kind, &name, &collection, &mut request),
+            22 if self.chance(15) => self.discovery(kind, &mut request),
             22..28 => self.get(&mut request),
             28..36 => self.list(&collection, &mut request),
             36..48 => self.update(kind, &name, &object, &mut request),
@@ -269,7 +277,12 @@ impl<'a> Grammar<'a> {
         request.path = format!("{collection}{}", self.options("create"));
         request.body = self.body(kind, name, 18);
         match self.random.random_range(0..40) {
-            0 => set(&mut request.body, "/metadata/name", json!("Not_Valid")),
+            0 if kind.namespaced => set(&mut request.body, "/metadata/name", json!("Not_Valid")),
+            0 => set(
+                &mut request.body,
+                "/metadata/name",
+                format!("{}-Not_Valid", self.mark).into(),
+            ),
             1 => set(&mut request.body, "/metadata/resourceVersion", json!("5")),
             2 => set(&mut request.body, "/metadata/namespace", json!("elsewhere")),
             3 => set(
@@ -280,7 +293,8 @@ impl<'a> Grammar<'a> {
             4 => set(&mut request.body, "/surprise", json!({"deep": 1})),
             5 => set(&mut request.body, "/metadata/generation", json!(7)),
             6 => set(&mut request.body, "/kind", json!("Other")),
-            7 | 8 if kind.namespaced => {
+            7 | 8 if kind.namespaced && !self.generated.contains(&kind.plural) => {
+                self.generated.push(kind.plural);
                 set(&mut request.body, "/metadata/generateName", json!("gen-"));
                 set(&mut request.body, "/metadata/name", Value::Null);
             }
@@ -291,9 +305,17 @@ impl<'a> Grammar<'a> {
     fn get(&mut self, request: &mut Request) {
         request.verb = "get".to_owned();
         request.method = "GET".to_owned();
-        if self.chance(10) {
-            request.accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1".to_owned();
+        match self.random.random_range(0..20) {
+            0 | 1 => request.accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1".to_owned(),
+            2 | 3 => request.accept = "application/json;as=Table;g=meta.k8s.io;v=v1".to_owned(),
+            _ => {}
         }
+    }
+
+    fn discovery(&mut self, kind: &Kind, request: &mut Request) {
+        request.verb = "discovery".to_owned();
+        request.method = "GET".to_owned();
+        request.path = kind.root.to_owned();
     }
 
     fn list(&mut self, collection: &str, request: &mut Request) {
@@ -335,6 +357,9 @@ impl<'a> Grammar<'a> {
             option
         };
         request.path = format!("{collection}{option}");
+        if self.chance(10) && collection.contains("/namespaces/") {
+            request.accept = "application/json;as=Table;g=meta.k8s.io;v=v1".to_owned();
+        }
     }
 
     fn update(&mut self, kind: &Kind, name: &str, object: &str, request: &mut Request) {

@@ -301,7 +301,12 @@ pub(super) fn all() -> Vec<Kind> {
         Kind::new("/api/v1", "services", "Service", json!({"spec": {"ports": [{"port": 80}]}})).fields(vec![
             ("/spec/ports", vec![json!([{"port": 80}, {"port": 81}]), json!([{"port": 80, "name": "a"}, {"port": 53, "name": "b", "protocol": "UDP"}]), json!([{"port": 0}]), json!([])]),
             ("/spec/selector", vec![json!({"app": "a"}), json!({"app": "b"})]),
-            ("/spec/type", vec![json!("ClusterIP"), json!("ExternalName"), json!("Loud")]),
+            ("/spec/type", vec![json!("ClusterIP"), json!("ExternalName"), json!("Loud"), json!("NodePort"), json!("LoadBalancer")]),
+            ("/spec/ports/0/nodePort", vec![json!(31000), json!(5)]),
+            ("/spec/ipFamilyPolicy", vec![json!("SingleStack"), json!("PreferDualStack"), json!("RequireDualStack")]),
+            ("/spec/ipFamilies", vec![json!(["IPv4"]), json!(["IPv6"]), json!(["IPv4", "IPv6"])]),
+            ("/spec/externalTrafficPolicy", vec![json!("Local"), json!("Cluster")]),
+            ("/spec/externalIPs", vec![json!(["1.2.3.4"])]),
             ("/spec/externalName", vec![json!("example.com")]),
             ("/spec/clusterIP", vec![json!("None"), json!("10.0.0.300")]),
             ("/spec/sessionAffinity", vec![json!("ClientIP"), json!("None")]),
@@ -315,6 +320,9 @@ pub(super) fn all() -> Vec<Kind> {
             let mut fields = pod_fields("/spec");
             fields.push(("/spec/restartPolicy", vec![json!("Never"), json!("Always"), json!("Often")]));
             fields.push(("/spec/nodeSelector", vec![json!({"a": "b"})]));
+            fields.push(("/spec/schedulingGates", vec![json!([{"name": "example.com/gate"}]), json!([{"name": "example.com/gate"}, {"name": "example.com/other"}])]));
+            fields.push(("/spec/tolerations", vec![json!([{"key": "a", "operator": "Exists"}]), json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}])]));
+            fields.push(("/spec/activeDeadlineSeconds", vec![json!(5), json!(9)]));
             fields.push(("/spec/serviceAccountName", vec![json!("default"), json!("missing")]));
             fields
         }),

@@ -17,6 +17,10 @@ pub(super) struct Normaliser {
     generated: Regex,
     mount: Regex,
     counter: Regex,
+    inner: Regex,
+    address: Regex,
+    age: Regex,
+    node_port: Regex,
 }
 
 impl Normaliser {
@@ -29,7 +33,13 @@ impl Normaliser {
             time: Regex::new(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")?,
             generated: Regex::new("gen-[bcdfghjklmnpqrstvwxz2456789]{5}")?,
             mount: Regex::new("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}")?,
-            counter: Regex::new(r"(record \(|current: |resource version: |precondition \()\d+(\s*\(\d+\))?")?,
+            age: Regex::new(r"^(\d+[dhms])+$")?,
+            node_port: Regex::new(r"(\d+:)3\d{4}/")?,
+            address: Regex::new(r"\b10\.0\.0\.\d+\b")?,
+            inner: Regex::new(r"(?s)Invalid value: (?:[a-z0-9]+\.[A-Z]|[{&]).*: field is immutable")?,
+            counter: Regex::new(
+                r"(record \(|current: |resource version: |precondition \(|ResourceVersion in (?:precondition|object meta): )\d+(\s*\(\d+\))?",
+            )?,
         })
     }
 
@@ -46,7 +56,7 @@ impl Normaliser {
     fn map(&mut self, map: &Map<String, Value>) -> Value {
         let mut out = Map::new();
         let is_status = map.get("kind").is_some_and(|kind| kind == "Status");
-        let is_list = map.contains_key("items");
+        let is_list = map.contains_key("items") || map.contains_key("columnDefinitions");
         for (key, value) in map {
             let value = match (key.as_str(), value) {
                 // Of a list it is the state of the whole server.
@@ -62,7 +72,15 @@ impl Normaliser {
                 }
                 // Each server has its own.
                 ("ca.crt", Value::String(_)) => Value::from("CERTIFICATE"),
-                ("nodePort", Value::Number(_)) => Value::from("PORT"),
+                ("nodePort" | "healthCheckNodePort", Value::Number(_)) => Value::from("PORT"),
+                // Of definitions of one group, one comes before the other by the luck of a Go map.
+                ("resources", Value::Array(entries)) if map.contains_key("groupVersion") => {
+                    let mut entries: Vec<Value> = entries.iter().map(|entry| self.value(entry)).collect();
+                    entries.sort_by_key(|entry| entry.get("name").map(ToString::to_string));
+                    Value::Array(entries)
+                }
+                // Ages, addresses and ports among them.
+                ("cells", Value::Array(cells)) => cells.iter().map(|cell| self.cell(cell)).collect(),
                 // Their order depends on which writes fell into the same second.
                 ("managedFields", Value::Array(entries)) => {
                     let mut entries: Vec<Value> = entries.iter().map(|entry| self.value(entry)).collect();
@@ -73,6 +91,10 @@ impl Normaliser {
                     Value::Array(entries)
                 }
                 ("message", Value::String(text)) if is_status => Value::String(self.message(text)),
+                ("message", Value::String(text)) if map.contains_key("field") => {
+                    let text = self.without_inner_types(text);
+                    Value::String(self.text(&text))
+                }
                 _ => self.value(value),
             };
             out.insert(self.text(key), value);
@@ -81,6 +103,18 @@ impl Normaliser {
             sort_causes(&mut out);
         }
         Value::Object(out)
+    }
+
+    fn cell(&mut self, cell: &Value) -> Value {
+        let Some(text) = cell.as_str() else {
+            return self.value(cell);
+        };
+        if self.age.is_match(text) {
+            return Value::from("AGE");
+        }
+        let text = self.address.replace_all(text, "ADDRESS");
+        let text = self.node_port.replace_all(&text, "${1}PORT/");
+        Value::String(self.text(&text))
     }
 
     fn list_metadata(&mut self, metadata: &Map<String, Value>) -> Value {
@@ -103,9 +137,18 @@ impl Normaliser {
         self.versions.entry(text.to_owned()).or_insert(next).clone()
     }
 
+    /// Where a real server shows what it has in Go: a difference of its inner types, or one of them whole.
+    fn without_inner_types(&self, text: &str) -> String {
+        let text = text.split("\n@@").next().unwrap_or_default().trim_end();
+        let text = self.inner.replace_all(text, "Invalid value: ...: field is immutable");
+        // Which address a Service got is luck, also where it is quoted.
+        self.address.replace_all(&text, "ADDRESS").into_owned()
+    }
+
     /// Sentences in which one server quotes what its parser choked on.
     fn message(&mut self, text: &str) -> String {
-        let mut text = self.text(text);
+        let text = self.without_inner_types(text);
+        let mut text = self.text(&text);
         for mark in [
             "json parse error:",
             "json: cannot unmarshal",

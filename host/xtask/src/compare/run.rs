@@ -1,6 +1,7 @@
 //! Playing a sequence on both sides, and making one that shows a difference as short as it gets.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::normal::{Normaliser, differences};
+use super::rows::rows;
 use super::sequence::{Request, Step};
 use super::side::{Answer, Memory, Real, Side, Simulated, until};
 use super::{Report, kinds};
@@ -31,7 +33,8 @@ pub(super) struct Pair {
     real: Real,
     simulated: Simulated,
     kinds: Vec<kinds::Kind>,
-    round: u32,
+    /// How often a sequence was played, by this pair and its siblings.
+    rounds: Arc<AtomicU32>,
 }
 
 /// A difference that is known and let be.
@@ -44,6 +47,9 @@ struct Allowed {
 /// Each with its reason in the simulator's README.
 const ALLOWED: &[Allowed] = &[];
 
+/// What is not compared any further, as [`ALLOWED`].
+const BROKEN_OFF: &str = "the real server broke off";
+
 /// How long the real controllers may take to come to rest.
 const REST_WITHIN: Duration = Duration::from_secs(30);
 /// It looks for new kinds every 30 s, and finds what came just after a look in the one after the next.
@@ -55,7 +61,7 @@ impl Pair {
             real: Real::new(cluster)?,
             simulated: Simulated::new()?,
             kinds: kinds::all(),
-            round: 0,
+            rounds: Arc::default(),
         };
         for definition in kinds::definitions() {
             let body = Bytes::from(definition.to_string());
@@ -78,6 +84,16 @@ impl Pair {
         }
         pair.wait_for_collector()?;
         Ok(pair)
+    }
+
+    /// Another one that talks to the same real server.
+    pub(super) fn sibling(&self) -> Result<Self> {
+        Ok(Self {
+            real: self.real.sibling()?,
+            simulated: self.simulated.fork()?,
+            kinds: kinds::all(),
+            rounds: Arc::clone(&self.rounds),
+        })
     }
 
     /// The garbage collector looks for new kinds twice a minute; until then it does not see the custom ones.
@@ -111,9 +127,8 @@ impl Pair {
         mark: &str,
         mut report: Option<&mut Report>,
     ) -> Result<Option<Difference>> {
-        self.round += 1;
         // A sequence can be played again while the namespaces of the last time are still going.
-        let own = format!("{mark}-r{}", self.round);
+        let own = format!("{mark}-r{}", self.rounds.fetch_add(1, Ordering::Relaxed));
         let steps = renamed(steps, mark, &own)?;
         let mut simulated = self.simulated.fork()?;
         let mut sides = [
@@ -133,10 +148,18 @@ impl Pair {
                             .or_default() += 1;
                     }
                     let [one, other] = &mut sides;
-                    (
-                        ask(&mut self.real, request, one, &own)?,
+                    let known = one.0.version_of(request);
+                    let answers = (
+                        ask(&mut self.real, request, one, &own).with_context(|| step.shown())?,
                         ask(&mut simulated, request, other, &own)?,
-                    )
+                    );
+                    if let Some(report) = report.as_deref_mut() {
+                        let changed = one.0.has_changed(request, known.as_deref());
+                        for row in rows(request, &answers.0, changed) {
+                            *report.rows.entry((row, request.verb.clone())).or_default() += 1;
+                        }
+                    }
+                    answers
                 }
                 Step::Settle => {
                     simulated.settle();
@@ -155,13 +178,24 @@ impl Pair {
                     (reached.0, expected)
                 }
                 Step::Watch { path } => {
+                    if let Some(report) = report.as_deref_mut() {
+                        *report.rows.entry((11, "watch".to_owned())).or_default() += 1;
+                    }
                     let [one, other] = &mut sides;
+                    let in_order = !acts_on_many(&steps);
                     (
-                        watch(&mut self.real, path, one, &own)?,
-                        watch(&mut simulated, path, other, &own)?,
+                        watch(&mut self.real, path, in_order, one, &own)?,
+                        watch(&mut simulated, path, in_order, other, &own)?,
                     )
                 }
             };
+            if real.get("code") == Some(&json!(0)) {
+                // Nobody can be like that, and what it left is not to be relied upon.
+                if let Some(report) = report.as_deref_mut() {
+                    *report.allowed.entry(BROKEN_OFF).or_default() += 1;
+                }
+                break;
+            }
             let paths = differences(&real, &imagined);
             let kind = match step {
                 Step::Request(request) => request.kind.as_str(),
@@ -334,7 +368,23 @@ fn strip_versions(item: &mut Value) {
     }
 }
 
-fn watch(side: &mut impl Side, path: &str, (_, normaliser, from): &mut Known, own: &str) -> Result<Value> {
+/// Whether the controllers had several objects to act on at once: in which order they do is luck.
+fn acts_on_many(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Request(request) => {
+            request.verb == "deletecollection" || request.body.to_string().contains("ownerReferences")
+        }
+        _ => false,
+    })
+}
+
+fn watch(
+    side: &mut impl Side,
+    path: &str,
+    in_order: bool,
+    (_, normaliser, from): &mut Known,
+    own: &str,
+) -> Result<Value> {
     // The last event is one of our own making: when it comes, all others came.
     let (root, plural) = path.rsplit_once('/').unwrap_or_default();
     let (api, kind) = sentinel_kind(root, plural);
@@ -353,7 +403,7 @@ fn watch(side: &mut impl Side, path: &str, (_, normaliser, from): &mut Known, ow
     };
     let events = side.events(path, from, uid)?;
     side.send(&Method::DELETE, &format!("{path}/{name}"), "", "", Bytes::new())?;
-    let own_events: Vec<Value> = events
+    let mut own_events: Vec<Value> = events
         .into_iter()
         .filter(|event| event.get("object").is_some_and(|object| is_own(object, own)))
         .filter(|event| {
@@ -362,6 +412,10 @@ fn watch(side: &mut impl Side, path: &str, (_, normaliser, from): &mut Known, ow
                 .is_none_or(|name| name != "kube-root-ca.crt")
         })
         .collect();
+    if !in_order {
+        // Of each object they still come in their order.
+        own_events.sort_by_key(|event| event.pointer("/object/metadata/name").map(ToString::to_string));
+    }
     Ok(normaliser.value(&Value::Array(own_events)))
 }
 

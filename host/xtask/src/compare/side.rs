@@ -58,7 +58,7 @@ pub(super) struct Real {
     client: Client<hyper_rustls::HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
     runtime: Runtime,
-    _cluster: Arc<ControlPlane>,
+    cluster: Arc<ControlPlane>,
 }
 
 /// Whom both servers think they talk to.
@@ -118,6 +118,31 @@ impl Side for Simulated {
     }
 }
 
+impl Answer {
+    /// A real server that stumbles within a request hangs up.
+    fn broken_off() -> Self {
+        Self {
+            code: 0,
+            warnings: Vec::new(),
+            body: Value::Null,
+        }
+    }
+}
+
+fn is_broken_off(error: &hyper_util::client::legacy::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if error
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_incomplete_message)
+        {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
 impl Real {
     pub(super) fn new(cluster: Arc<ControlPlane>) -> Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
@@ -142,8 +167,13 @@ impl Real {
             client: Client::builder(TokioExecutor::new()).build(connector),
             base: cluster.server_url(),
             runtime: runtime()?,
-            _cluster: cluster,
+            cluster,
         })
+    }
+
+    /// Another client of the same server.
+    pub(super) fn sibling(&self) -> Result<Self> {
+        Self::new(Arc::clone(&self.cluster))
     }
 
     fn request(
@@ -171,6 +201,9 @@ impl Side for Real {
             let response = tokio::time::timeout(PATIENCE, self.client.request(request))
                 .await
                 .context("waiting for the real server")?;
+            if response.as_ref().is_err_and(is_broken_off) {
+                return Ok(Answer::broken_off());
+            }
             answer(response.with_context(|| format!("asking the real server for {path}"))?).await
         })
     }
@@ -289,6 +322,21 @@ impl Memory {
             ),
             other => other.clone(),
         }
+    }
+
+    /// The version of the object of a request as it was seen last.
+    pub(super) fn version_of(&self, request: &Request) -> Option<String> {
+        let path = request.path.split('?').next().unwrap_or_default();
+        self.version
+            .get(path.trim_end_matches("/status").trim_end_matches("/scale"))
+            .cloned()
+    }
+
+    /// Whether a write to an object that was known before made a new version of it.
+    pub(super) fn has_changed(&self, request: &Request, before: Option<&str>) -> Option<bool> {
+        let writes = matches!(request.method.as_str(), "PUT" | "PATCH");
+        let before = before.filter(|_| writes)?;
+        self.version_of(request).map(|now| now != before)
     }
 
     /// Remembers what an answer says of an object.

@@ -1,5 +1,7 @@
 //! Service. Which address one gets is the caller's to say.
 
+mod addresses;
+
 use serde_json::{Value, json};
 
 use crate::addresses::not_an_address;
@@ -72,7 +74,7 @@ fn validate(service: &Value) -> Vec<Fault> {
     faults.extend(meta::labels(spec.get("selector"), "spec.selector"));
     faults.extend(validate_affinity(spec));
     if kind != EXTERNAL_NAME {
-        faults.extend(validate_addresses(spec));
+        faults.extend(addresses::validate(spec, None));
     }
     for (index, address) in texts(spec, "externalIPs").enumerate() {
         faults.extend(not_an_address(&format!("spec.externalIPs[{index}]"), address));
@@ -209,58 +211,6 @@ fn validate_affinity(spec: &Value) -> Vec<Fault> {
     faults
 }
 
-fn validate_addresses(spec: &Value) -> Vec<Fault> {
-    const FIELD: &str = "spec.clusterIPs";
-    const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
-    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    let all = at(spec, &["clusterIPs"]);
-    let addresses: Vec<&str> = texts(spec, "clusterIPs").collect();
-    let first = text(spec, "clusterIP");
-    let mut faults = Vec::new();
-    match (first, addresses.first()) {
-        ("", Some(_)) => faults.push(Fault::invalid(
-            FIELD,
-            all,
-            "must be empty when `clusterIP` is not specified",
-        )),
-        ("", None) => {}
-        (_, None) => faults.push(Fault::required(FIELD, "")),
-        (own, Some(other)) if own != *other => {
-            faults.push(Fault::invalid(FIELD, all, "first value must match `clusterIP`"));
-        }
-        _ => {}
-    }
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, family) in texts(spec, "ipFamilies").enumerate() {
-        let field = format!("spec.ipFamilies[{index}]");
-        if !FAMILIES.contains(&family) {
-            faults.push(Fault::not_supported(field.as_str(), &family.into(), &FAMILIES));
-        }
-        if seen.contains(&family) {
-            faults.push(Fault::duplicate(field, &family.into()));
-        }
-        seen.push(family);
-    }
-    if let Some(policy) = spec.get("ipFamilyPolicy").and_then(Value::as_str)
-        && !POLICIES.contains(&policy)
-    {
-        faults.push(Fault::not_supported("spec.ipFamilyPolicy", &policy.into(), &POLICIES));
-    }
-    for (index, address) in addresses.iter().enumerate() {
-        if index == 0 && *address == "None" {
-            if addresses.len() > 1 {
-                faults.push(Fault::invalid(FIELD, all, "'None' must be the first and only value"));
-            }
-            continue;
-        }
-        faults.extend(not_an_address(&format!("{FIELD}[{index}]"), address));
-    }
-    if addresses.len() > 2 {
-        faults.push(Fault::invalid(FIELD, all, "may only hold up to 2 values"));
-    }
-    faults
-}
-
 /// What may be taken only once, or not at all.
 fn validate_uniqueness(spec: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -353,93 +303,44 @@ fn validate_traffic(spec: &Value) -> Vec<Fault> {
     faults
 }
 
-/// What a client that knows only one of two fields means, and what no longer suits the type.
-fn infer(new: &mut Value, old: &Value) {
-    let (now, before) = (member_mut(new, "spec"), at(old, &["spec"]));
-    let is_external = is_type(now, EXTERNAL_NAME);
-    if is_external && !is_type(before, EXTERNAL_NAME) {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if now.get(field) == before.get(field) {
-                set(now, field, None);
-            }
-        }
-        if text(now, "clusterIP").is_empty() {
+/// What no longer suits the type goes, unless it was changed too.
+fn drop_unsuitable(now: &mut Value, before: &Value) {
+    if is_type(now, EXTERNAL_NAME) && !is_type(before, EXTERNAL_NAME) {
+        if texts(now, "clusterIPs").eq(texts(before, "clusterIPs")) {
+            set(now, "clusterIP", None);
             set(now, "clusterIPs", None);
         }
-        return;
-    }
-    if !is_external && !is_type(before, EXTERNAL_NAME) {
-        // What was allocated and is not spoken of stays.
-        if text(now, "clusterIP").is_empty() && list(now, "clusterIPs").len() == 0 {
-            keep(now, before, "clusterIP");
-            keep(now, before, "clusterIPs");
-        }
-        if takes_node_ports(now) && takes_node_ports(before) {
-            for port in elements_mut(now, "ports") {
-                let was = list(before, "ports").find(|was| text(was, "name") == text(port, "name"));
-                if let Some(was) = was.filter(|_| number(port, "nodePort").unwrap_or_default() == 0) {
-                    keep(port, was, "nodePort");
-                }
-            }
-        }
-    }
-    let (own, was) = (text(now, "clusterIP").to_owned(), text(before, "clusterIP").to_owned());
-    let same_list = now.get("clusterIPs") == before.get("clusterIPs");
-    if list(now, "clusterIPs").len() == 0 && own == was {
-        keep(now, before, "clusterIPs");
-    } else if own != was && same_list {
-        let list = if own.is_empty() { None } else { Some(json!([own])) };
-        set(now, "clusterIPs", list);
-    }
-    if is_type(before, "ClusterIP") || is_type(now, "ClusterIP") {
-        let had_ports = !is_type(before, "ClusterIP");
-        if had_ports {
-            for (port, was) in elements_mut(now, "ports").zip(list(before, "ports")) {
-                if port.get("nodePort") == was.get("nodePort") {
-                    set(port, "nodePort", None);
-                }
-            }
-        }
-    }
-    if is_type(before, BALANCED) && !is_type(now, BALANCED) {
-        for field in [
-            "allocateLoadBalancerNodePorts",
-            "loadBalancerClass",
-            "healthCheckNodePort",
-        ] {
+        for field in ["ipFamilies", "ipFamilyPolicy"] {
             if now.get(field) == before.get(field) {
                 set(now, field, None);
             }
         }
     }
-    if is_reachable(before)
-        && !is_reachable(now)
-        && now.get("externalTrafficPolicy") == before.get("externalTrafficPolicy")
-    {
-        set(now, "externalTrafficPolicy", None);
+    let node_ports = |spec: &Value| -> Vec<i64> {
+        let ports = list(spec, "ports").filter_map(|port| number(port, "nodePort"));
+        let mut ports: Vec<i64> = ports.filter(|port| *port != 0).collect();
+        ports.sort_unstable();
+        ports
+    };
+    if takes_node_ports(before) && !takes_node_ports(now) && node_ports(now) == node_ports(before) {
+        for port in elements_mut(now, "ports") {
+            set(port, "nodePort", None);
+        }
     }
-}
-
-/// An address, once there, stays.
-fn validate_kept(new: &Value, old: &Value) -> Vec<Fault> {
-    let (now, before) = (at(new, &["spec"]), at(old, &["spec"]));
-    if is_type(now, EXTERNAL_NAME) || is_type(before, EXTERNAL_NAME) {
-        return Vec::new();
+    let drop_if_same = |now: &mut Value, field: &str| {
+        if now.get(field) == before.get(field) {
+            set(now, field, None);
+        }
+    };
+    if needs_health_check(before) && !needs_health_check(now) {
+        drop_if_same(now, "healthCheckNodePort");
     }
-    let addresses = |spec| texts(spec, "clusterIPs").collect::<Vec<_>>();
-    let (own, was) = (addresses(now), addresses(before));
-    match (own.first(), was.first()) {
-        (None, Some(_)) => vec![Fault::invalid(
-            "spec.clusterIPs[0]",
-            at(now, &["clusterIPs"]),
-            "primary clusterIP can not be unset",
-        )],
-        (Some(own), Some(was)) if own != was => vec![Fault::invalid(
-            "spec.clusterIPs[0]",
-            at(now, &["clusterIPs"]),
-            "may not change once set",
-        )],
-        _ => Vec::new(),
+    if is_type(before, BALANCED) && !is_type(now, BALANCED) {
+        drop_if_same(now, "allocateLoadBalancerNodePorts");
+        drop_if_same(now, "loadBalancerClass");
+    }
+    if is_reachable(before) && !is_reachable(now) {
+        drop_if_same(now, "externalTrafficPolicy");
     }
 }
 
@@ -488,27 +389,18 @@ impl Kind for Service {
 
     fn prepare_create(&self, service: &mut Value) {
         set(service, "status", Some(self.empty_status()));
-        let spec = member_mut(service, "spec");
-        let address = text(spec, "clusterIP").to_owned();
-        if !address.is_empty() && list(spec, "clusterIPs").len() == 0 {
-            set(spec, "clusterIPs", Some(json!([address])));
-        }
+    }
+
+    fn settle(&self, new: &mut Value, old: Option<&Value>) -> Vec<Fault> {
+        addresses::settle(new, old)
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
         keep(new, old, "status");
-        infer(new, old);
+        drop_unsuitable(member_mut(new, "spec"), at(old, &["spec"]));
     }
 
     fn validate(&self, service: &Value) -> Vec<Fault> {
-        let spec = at(service, &["spec"]);
-        if !is_type(spec, EXTERNAL_NAME) {
-            // Addresses are allocated before anything else is looked at.
-            let faults = validate_addresses(spec);
-            if !faults.is_empty() {
-                return faults;
-            }
-        }
         let mut faults = meta::unknown_finalizers(service);
         faults.extend(validate(service));
         faults
@@ -516,7 +408,7 @@ impl Kind for Service {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Fault> {
         let mut faults = meta::validate_change_again(new, old);
-        faults.extend(validate_kept(new, old));
+        faults.extend(addresses::validate_kept(new, old));
         let (now, before) = (at(new, &["spec"]), at(old, &["spec"]));
         let class = |spec| at(spec, &["loadBalancerClass"]);
         if is_type(now, BALANCED) && is_type(before, BALANCED) && class(now) != class(before) {
