@@ -125,9 +125,9 @@ impl World {
         if user.is_in(MASTERS) {
             return Some(String::new());
         }
-        let cluster_wide = self.bindings("clusterrolebindings", None);
+        let cluster_wide = self.bindings(user, "clusterrolebindings", None);
         let in_namespace = (!attributes.namespace.is_empty() && attributes.path.is_empty())
-            .then(|| self.bindings("rolebindings", Some(&attributes.namespace)));
+            .then(|| self.bindings(user, "rolebindings", Some(&attributes.namespace)));
         cluster_wide
             .into_iter()
             .chain(in_namespace.into_iter().flatten())
@@ -144,12 +144,22 @@ impl World {
             })
     }
 
-    fn bindings(&self, plural: &str, namespace: Option<&str>) -> Vec<Value> {
+    /// The bindings that could name the user: only what has one of the user's names in its text is taken apart.
+    fn bindings(&self, user: &User, plural: &str, namespace: Option<&str>) -> Vec<Value> {
+        let own = user.name.rsplit(':').next().unwrap_or_default();
+        let names: Vec<&str> = user.groups.iter().map(String::as_str).chain([own]).collect();
+        let is_plain = |name: &&str| !name.contains(|letter: char| matches!(letter, '"' | '\\') || letter.is_control());
+        let can_tell = names.iter().all(is_plain);
+        let could_name = |stored: &Stored| {
+            let text = std::str::from_utf8(&stored.body).unwrap_or_default();
+            !can_tell || names.iter().any(|name| text.contains(name))
+        };
         let Some(resource) = self.resource("rbac.authorization.k8s.io", plural) else {
             return Vec::new();
         };
         self.store
             .list(resource.id, namespace)
+            .filter(|(_, stored)| could_name(stored))
             .map(|(_, stored)| Stored::document(stored))
             .collect()
     }
@@ -241,9 +251,9 @@ impl World {
             found.push(serde_json::json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
         let bindings = self
-            .bindings("clusterrolebindings", None)
+            .bindings(user, "clusterrolebindings", None)
             .into_iter()
-            .chain(self.bindings("rolebindings", Some(namespace)));
+            .chain(self.bindings(user, "rolebindings", Some(namespace)));
         for binding in bindings {
             let of = crate::object::namespace(&binding).to_owned();
             let subjects = binding

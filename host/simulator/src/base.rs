@@ -1,6 +1,6 @@
 //! What was recorded of a real API server: read once per version of Kubernetes, then shared by all worlds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use chandlery_merge::TypeTable;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use smol_str::SmolStr;
 
 use crate::catalog::Resource;
 use crate::structure::Structures;
@@ -28,6 +29,8 @@ pub(crate) struct Base {
     pub(crate) groups: Vec<Value>,
     /// The built-in resources, in the server's order.
     pub(crate) resources: Vec<Arc<Resource>>,
+    /// Where in `resources` one is, by its group and plural.
+    places: HashMap<SmolStr, HashMap<SmolStr, usize>>,
     /// The objects a cluster starts with.
     pub(crate) objects: Vec<Value>,
     /// The structures of the built-in kinds.
@@ -87,8 +90,15 @@ impl Base {
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let recorded = recorded.unwrap_or_default();
         let types = recorded.types.unwrap_or_default();
+        let resources = Resource::built_in(&recorded.resources, &types);
+        let mut places: HashMap<SmolStr, HashMap<SmolStr, usize>> = HashMap::new();
+        for (place, resource) in resources.iter().enumerate() {
+            let group = places.entry(resource.group.clone()).or_default();
+            group.insert(resource.plural.clone(), place);
+        }
         Self {
-            resources: Resource::built_in(&recorded.resources, &types),
+            resources,
+            places,
             version: recorded.version,
             groups: recorded.groups,
             objects: recorded.objects,
@@ -96,6 +106,11 @@ impl Base {
             structures: recorded.structures,
             openapi,
         }
+    }
+
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let place = self.places.get(group)?.get(plural)?;
+        self.resources.get(*place)
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     pub(crate) verbs: Vec<SmolStr>,
     pub(crate) versions: Vec<Version>,
+    /// Whether objects of it are kept at all.
+    pub(crate) stored: bool,
     /// Whether the structure is all that is known of this kind.
     pub(crate) structure_only: bool,
     pub(crate) rules: Rules,
@@ -93,7 +95,7 @@ impl Resource {
 
     /// Whether objects of it are kept at all.
     pub(crate) fn is_stored(&self) -> bool {
-        self.allows("get") && !NOT_STORED.contains(&(self.group.as_str(), self.plural.as_str()))
+        self.stored
     }
 
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
@@ -136,10 +138,8 @@ impl Resource {
                             version.subresources.push(Subresource::recorded(name, entry));
                         }
                     }
-                    (Some(name), None) => {
-                        // A subresource of something that has no other verbs.
-                        let _ = name;
-                    }
+                    // A subresource of something that has no other verbs.
+                    (Some(_), None) => {}
                 }
             }
         }
@@ -149,17 +149,19 @@ impl Resource {
     fn recorded(id: ResourceId, group: &str, version: &str, entry: &Value, types: &TypeTable) -> Self {
         let kind = text(entry, "kind");
         let known = chandlery_kinds::of(group, kind);
+        let (plural, verbs) = (text(entry, "name"), texts(entry, "verbs"));
         Self {
             id,
+            stored: verbs.iter().any(|verb| verb == "get") && !NOT_STORED.contains(&(group, plural)),
             group: group.into(),
-            plural: text(entry, "name").into(),
+            plural: plural.into(),
             singular: text(entry, "singularName").into(),
             kind: kind.into(),
             list_kind: format!("{kind}List").into(),
             short_names: texts(entry, "shortNames"),
             categories: texts(entry, "categories"),
             namespaced: entry.get("namespaced").and_then(Value::as_bool).unwrap_or_default(),
-            verbs: texts(entry, "verbs"),
+            verbs,
             versions: vec![Version::recorded(group, version, entry, types)],
             structure_only: known.is_none_or(|kind| kind.knows_only_structure()),
             rules: Rules::BuiltIn(known.unwrap_or(&PLAIN)),

@@ -100,6 +100,14 @@ impl World {
         prepare_update(resource, change, &mut new, old);
         self.validate_update(change, &new, old)?;
         self.warn(change, &new, Some(old));
+        let goes =
+            object::is_deleting(old) && object::finalizers(&new).next().is_none() && self.may_go_now(resource, &new);
+        if goes && !change.options.dry_run {
+            // It is answered with as it was sent, since nobody reads it from the store.
+            self.store.remove(&key);
+            self.after_removal(resource, &new);
+            return Ok(new);
+        }
         let is_raw = self.store_form(change, &mut new);
         let was_raw = self.store.get(&key).is_some_and(|stored| stored.is_raw);
         let same_managers = if change.subresource == "scale" {
@@ -111,11 +119,6 @@ impl World {
             return Ok(old.clone());
         }
         if change.options.dry_run {
-            return Ok(new);
-        }
-        if object::is_deleting(old) && object::finalizers(&new).next().is_none() && self.may_go_now(resource, &new) {
-            self.store.remove(&key);
-            self.after_removal(resource, &new);
             return Ok(new);
         }
         let stored = self.write_stored(key, new.clone(), is_raw);

@@ -19,6 +19,7 @@ pub(crate) fn unsupported_body() -> Failure {
 /// Reads a body by its media type.
 pub(crate) fn read(call: &Call) -> Result<Parsed, Failure> {
     match call.media_type() {
+        "" if !call.content_type.is_empty() => Err(unsupported_body()),
         "" | "application/json" => json::parse(&call.body).map_err(|error| {
             Failure::bad_request(format!(
                 "couldn't get version/kind; json parse error: {}",
@@ -26,9 +27,15 @@ pub(crate) fn read(call: &Call) -> Result<Parsed, Failure> {
             ))
         }),
         "application/yaml" | "application/apply-patch+yaml" => yaml(&call.body),
-        "application/vnd.kubernetes.protobuf" => Err(Failure::unsupported_media_type(
-            "the simulator reads no protobuf; send application/json or application/yaml",
-        )),
+        "application/vnd.kubernetes.protobuf" => match crate::protobuf::read(&call.body) {
+            Some(value) => Ok(Parsed {
+                value,
+                duplicates: Vec::new(),
+            }),
+            None => Err(Failure::unsupported_media_type(
+                "the simulator reads protobuf only of what kubectl itself makes; send application/json or application/yaml",
+            )),
+        },
         _ => Err(unsupported_body()),
     }
 }
@@ -74,7 +81,22 @@ impl World {
             }
             _ => failure,
         };
-        let parsed = read(call).map_err(unrecognized)?;
+        let mut parsed = read(call).map_err(unrecognized)?;
+        if parsed.value.is_null() {
+            // Nothing is an object in which nothing is said.
+            parsed.value = Value::Object(serde_json::Map::new());
+        }
+        let is_typed = |key: &str| {
+            parsed
+                .value
+                .get(key)
+                .is_none_or(|value| value.is_string() || value.is_null())
+        };
+        if parsed.value.is_object() && !(is_typed("kind") && is_typed("apiVersion")) {
+            return Err(unrecognized(Failure::bad_request(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field",
+            )));
+        }
         if !parsed.value.is_object() {
             let what = if parsed.value.is_array() { "array" } else { "value" };
             return Err(unrecognized(Failure::bad_request(format!(
@@ -91,11 +113,19 @@ impl World {
         let expected = resource.api_version(&version.name);
         if resource.custom().is_some() {
             if kind.is_empty() || api_version.is_empty() {
+                let body = String::from_utf8_lossy(&call.body);
                 let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-                return Err(Failure::bad_request(format!(
-                    "Object '{missing}' is missing in '{}'",
-                    String::from_utf8_lossy(&call.body)
-                )));
+                let why = format!("Object '{missing}' is missing in '{body}'");
+                // Of which kind it is to be is said only if it says nothing of it.
+                return Err(Failure::bad_request(if kind.is_empty() && api_version.is_empty() {
+                    format!(
+                        "the object provided is unrecognized (must be of type {}): {why} ({})",
+                        resource.kind,
+                        shown(&call.body)
+                    )
+                } else {
+                    why
+                }));
             }
             if api_version != expected {
                 return Err(Failure::bad_request(format!(

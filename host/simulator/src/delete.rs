@@ -133,7 +133,7 @@ impl World {
         if resource.is("", "namespaces") {
             return Ok(self.delete_namespace(resource, key, old, options));
         }
-        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if resource.is(definitions::GROUP, definitions::PLURAL) && !object::is_deleting(&old) {
             return Ok(self.delete_definition(key, old, options));
         }
         let mut document = old.clone();
@@ -179,6 +179,9 @@ impl World {
         let metadata = object::metadata(document);
         let before = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
         if object::is_deleting(document) && before.is_none_or(|before| before <= grace) {
+            if before.is_none() {
+                object::set(document, "deletionGracePeriodSeconds", Some(grace.into()));
+            }
             return;
         }
         let when = self

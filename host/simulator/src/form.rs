@@ -74,7 +74,15 @@ impl Form {
                 _ => {}
             }
         }
-        Err(Failure::not_acceptable(AVAILABLE))
+        let asks_for_form = call
+            .accept
+            .split(',')
+            .any(|clause| clause.contains(";as=") || clause.contains("; as="));
+        Err(if asks_for_form {
+            Failure::unknown_form(AVAILABLE)
+        } else {
+            Failure::not_acceptable(AVAILABLE)
+        })
     }
 }
 
@@ -161,9 +169,22 @@ pub(crate) fn yaml(code: StatusCode, document: &Value) -> Answer {
 
 /// The metadata of a document alone.
 pub(crate) fn partial(document: &Value) -> Value {
-    json!({
+    let metadata = document.get("metadata").cloned();
+    let mut partial = json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": document.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new())),
-    })
+        "metadata": metadata.unwrap_or_else(|| Value::Object(Map::new())),
+    });
+    // The server has this one as a field, and shows it as an annotation only of the whole object.
+    let is_daemon_set = document.pointer("/spec/updateStrategy").is_some();
+    let annotations = partial
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations.filter(|_| is_daemon_set) {
+        annotations.remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty() {
+            object::set(&mut partial, "annotations", None);
+        }
+    }
+    partial
 }

@@ -23,6 +23,7 @@ mod judge;
 mod object;
 mod options;
 mod ownership;
+mod protobuf;
 mod read;
 mod reply;
 mod request;

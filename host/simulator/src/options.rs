@@ -103,7 +103,8 @@ fn judge_manager(manager: &str) -> Option<Cause> {
             "FieldValueInvalid",
             "fieldManager",
             format!(
-                "Invalid value: {manager:?}: invalid character U+{:04X} at position {at}",
+                "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+                quoted(manager),
                 u32::from(manager.as_bytes().get(at).copied().unwrap_or_default())
             ),
         )
@@ -205,4 +206,18 @@ impl DeleteOptions {
             text(body.get("propagationPolicy")).unwrap_or_default(),
         ))
     }
+}
+
+/// A text as Go quotes it, as far as control characters go.
+fn quoted(text: &str) -> String {
+    let letters = text.chars().map(|letter| match letter {
+        '"' => "\\\"".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        letter if u32::from(letter) < 0x80 && letter.is_control() => format!("\\x{:02x}", u32::from(letter)),
+        letter => letter.to_string(),
+    });
+    format!("\"{}\"", letters.collect::<String>())
 }

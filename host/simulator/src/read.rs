@@ -114,7 +114,20 @@ impl World {
 
     pub(crate) fn list(&self, call: &Call, target: &Target) -> Result<Answer, Failure> {
         let form = Form::negotiate(call, true)?;
+        call.query.number("timeoutSeconds")?;
         let selection = self.selection(call, target)?;
+        if call
+            .query
+            .text("sendInitialEvents")
+            .is_some_and(|value| !value.is_empty())
+        {
+            let cause = Cause::new(
+                "FieldValueForbidden",
+                "sendInitialEvents",
+                "Forbidden: sendInitialEvents is forbidden for list",
+            );
+            return Err(Failure::invalid("ListOptions", "meta.k8s.io", "", vec![cause]));
+        }
         let limit = call
             .query
             .number("limit")?
@@ -133,10 +146,7 @@ impl World {
             At::Now => (self.store.version(), None),
             At::Exactly(version) => {
                 let then = self.store.list_at(version, resource.id, namespace);
-                (
-                    version,
-                    Some(then.ok_or_else(|| self.expired(continuation.as_ref(), version))?),
-                )
+                (version, Some(then.ok_or_else(|| expired(continuation.as_ref()))?))
             }
         };
         let start = continuation.map(|continuation| continuation.start).unwrap_or_default();
@@ -292,25 +302,23 @@ impl World {
             _ => At::Now,
         })
     }
+}
 
-    fn expired(&self, continuation: Option<&Continuation>, version: u64) -> Failure {
-        match continuation {
-            Some(continuation) => {
-                let mut failure = Failure::expired(
-                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
-                );
-                let token = Continuation {
-                    version: None,
-                    start: continuation.start.clone(),
-                };
-                failure.continuation = Some(token.encode());
-                failure
-            }
-            None => {
-                let _ = version;
-                Failure::expired("The resourceVersion for the provided list is too old.")
-            }
+/// What was asked for is forgotten.
+fn expired(continuation: Option<&Continuation>) -> Failure {
+    match continuation {
+        Some(continuation) => {
+            let mut failure = Failure::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+            );
+            let token = Continuation {
+                version: None,
+                start: continuation.start.clone(),
+            };
+            failure.continuation = Some(token.encode());
+            failure
         }
+        None => Failure::expired("The resourceVersion for the provided list is too old."),
     }
 }
 

@@ -143,8 +143,9 @@ impl Call {
 
 impl Path {
     pub(crate) fn parse(path: &str) -> Self {
-        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        // A slash is one, however it is written.
+        let path = decode(path);
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         match parts.as_slice() {
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
@@ -179,6 +180,8 @@ impl ResourcePath {
         let rest = match rest {
             // The namespaces themselves, and what belongs to one of them.
             ["namespaces"] => &["namespaces"],
+            // No namespace is all of them.
+            ["namespaces", "", rest @ ..] => rest,
             ["namespaces", name] => {
                 path.namespace = own(name);
                 rest
@@ -203,7 +206,7 @@ impl ResourcePath {
 impl Query {
     pub(crate) fn parse(query: &str) -> Self {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        for pair in query.split('&').filter(|pair| !pair.is_empty() && is_escaped(pair)) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let plain = |text: &str| decode(&text.replace('+', " "));
             values.entry(plain(key)).or_default().push(plain(value));
@@ -243,6 +246,13 @@ impl Query {
             }),
         }
     }
+}
+
+/// Whether each `%` begins an escape; a pair of a query is dropped otherwise.
+fn is_escaped(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Resolves `%xx`; what is no escape stays as it is.

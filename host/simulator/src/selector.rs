@@ -151,7 +151,14 @@ impl Parser {
             return Ok(requirements);
         }
         loop {
-            requirements.push(self.requirement()?);
+            if !matches!(self.peek(), Token::Word(_) | Token::Symbol("!")) {
+                return Err(format!(
+                    "found '{}', expected: !, identifier, or 'end of string'",
+                    shown(&self.peek())
+                ));
+            }
+            let requirement = self.requirement();
+            requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
             match self.next() {
                 Token::End => return Ok(requirements),
                 Token::Symbol(",") => {
@@ -209,7 +216,7 @@ impl Parser {
                 let text = self.value(&key)?;
                 let Ok(limit) = text.parse() else {
                     return Err(format!(
-                        "values[0][{key}]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                        "values[0]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
                     ));
                 };
                 if symbol == ">" {
@@ -252,7 +259,7 @@ impl Parser {
     fn values(&mut self, key: &str) -> Result<BTreeSet<String>, String> {
         match self.next() {
             Token::Symbol("(") => {}
-            other => return Err(format!("found '{}', expected: '('", shown(&other))),
+            other => return Err(format!("found '{}' expected: '('", shown(&other))),
         }
         let mut values = BTreeSet::new();
         loop {
@@ -287,7 +294,7 @@ fn shown(token: &Token) -> &str {
 fn judge_key(key: &str) -> Result<(), String> {
     match chandlery_kinds::names::qualified_name(key).as_slice() {
         [] => Ok(()),
-        faults => Err(format!("key: Invalid value: \"{key}\": {}", faults.join("; "))),
+        faults => Err(format!("<nil>: Invalid value: \"{key}\": {}", faults.join("; "))),
     }
 }
 
@@ -303,18 +310,56 @@ fn judge_value(key: &str, value: &str) -> Result<(), String> {
 
 fn parse_fields(text: &str, known: &[&str], is_custom: bool) -> Result<Vec<(String, bool, String)>, Failure> {
     let mut fields = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
+    for part in split_unescaped(text).into_iter().filter(|part| !part.is_empty()) {
         let Some((name, equal, value)) = split_field(part) else {
             return Err(Failure::bad_request(format!(
                 "invalid selector: '{text}'; can't understand '{part}'"
             )));
         };
+        let value = unescaped(value)?;
         if !known.contains(&name) {
             return Err(unknown_field(name, known, is_custom));
         }
-        fields.push((name.to_owned(), equal, value.to_owned()));
+        fields.push((name.to_owned(), equal, value));
     }
     Ok(fields)
+}
+
+/// The terms of a field selector; a comma behind a backslash is part of one.
+fn split_unescaped(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut is_escaped) = (Vec::new(), 0, false);
+    for (at, letter) in text.char_indices() {
+        if letter == ',' && !is_escaped {
+            parts.extend(text.get(start..at));
+            start = at + 1;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    parts.extend(text.get(start..));
+    parts
+}
+
+/// A value of a field selector, in which commas, equality signs and backslashes stand behind backslashes.
+fn unescaped(value: &str) -> Result<String, Failure> {
+    let refuse = |why: String| Err(Failure::bad_request(format!("invalid field selector: {why}")));
+    let mut out = String::new();
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => out.push(escaped),
+                other => {
+                    return refuse(format!(
+                        "invalid escape sequence: \\{}",
+                        other.map(String::from).unwrap_or_default()
+                    ));
+                }
+            },
+            ',' | '=' => return refuse(format!("unescaped character in value: {}", u32::from(letter))),
+            letter => out.push(letter),
+        }
+    }
+    Ok(out)
 }
 
 fn split_field(part: &str) -> Option<(&str, bool, &str)> {

@@ -104,15 +104,14 @@ impl Simulator {
     /// Looks at the world, or changes it; watchers are told of what changed. Requests wait meanwhile.
     pub fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-        let (version, now) = (world.store.version(), world.now());
-        let time = self.time();
-        if let Some(now) = time {
+        let version = world.store.version();
+        if let Some(now) = self.time() {
             world.set_time(now);
         }
+        // Time that passes by itself is nothing to tell; what happened because of it is.
+        let now = world.now();
         let answer = look(&mut world);
-        // Where time passes by itself a watch waits for its own; to be told of each look's would keep all of them awake.
-        let time_was_moved = time.is_none() && world.now() != now;
-        if world.store.version() != version || time_was_moved {
+        if world.store.version() != version || world.now() != now {
             self.shared.changed.send_replace(world.store.version());
         }
         answer
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn watches_are_woken_by_what_happens_and_by_time_that_is_moved_but_not_by_who_looks() {
-        for (clock, woken) in [(Clock::Virtual, true), (Clock::Wall, false)] {
+        for clock in [Clock::Virtual, Clock::Wall] {
             let simulator = Simulator::of(World::new(Settings::default()), clock);
             let mut changed = simulator.shared.changed.subscribe();
             simulator.with_world(|_| ());
@@ -309,7 +308,7 @@ mod tests {
             simulator.with_world(|_| ());
             assert!(!changed.has_changed().unwrap(), "{clock:?}");
             simulator.with_world(|world| world.advance(SignedDuration::from_secs(1)));
-            assert_eq!(changed.has_changed().unwrap(), woken, "{clock:?}");
+            assert!(changed.has_changed().unwrap(), "{clock:?}");
         }
     }
 }

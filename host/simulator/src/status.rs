@@ -254,6 +254,15 @@ impl Failure {
         }
     }
 
+    /// The answer cannot be given in a shape that was asked for.
+    pub(crate) fn unknown_form(available: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            format!("only the following media types are accepted: {available}"),
+        )
+    }
+
     /// The history that was asked for is no longer kept.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)

@@ -63,6 +63,8 @@ type Objects = OrdMap<Key, Arc<Stored>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     objects: Objects,
+    /// Which objects wait for the end of their deletion.
+    deleting: OrdMap<Key, ()>,
     /// Which objects name an owner, by the owner's UID.
     dependents: OrdMap<(SmolStr, Key), ()>,
     log: Vector<Event>,
@@ -100,6 +102,7 @@ impl Store {
     pub(crate) fn new(log_limit: usize) -> Self {
         Self {
             objects: OrdMap::new(),
+            deleting: OrdMap::new(),
             dependents: OrdMap::new(),
             log: Vector::new(),
             log_limit,
@@ -171,6 +174,15 @@ impl Store {
     }
 
     fn index(&mut self, key: &Key, before: Option<&Stored>, now: Option<&Stored>) {
+        let (was, is) = (
+            before.is_some_and(|stored| stored.deleting),
+            now.is_some_and(|stored| stored.deleting),
+        );
+        if is && !was {
+            self.deleting.insert(key.clone(), ());
+        } else if was && !is {
+            self.deleting.remove(key);
+        }
         let (old, new): (&[SmolStr], &[SmolStr]) = (
             before.map_or(&[], |stored| &stored.owners),
             now.map_or(&[], |stored| &stored.owners),
@@ -230,6 +242,11 @@ impl Store {
             .take_while(|((owner, _), ())| owner == uid)
             .map(|((_, key), ())| key.clone())
             .collect()
+    }
+
+    /// The objects that wait for the end of their deletion.
+    pub(crate) fn deleting(&self) -> impl Iterator<Item = &Key> {
+        self.deleting.keys()
     }
 
     /// Every object that names an owner.

@@ -40,7 +40,7 @@ impl World {
     }
 
     fn create_token(&mut self, call: &Call, target: &Target) -> Result<Answer, Failure> {
-        let options = WriteOptions::parse(call, "CreateOptions", false)?;
+        WriteOptions::parse(call, "CreateOptions", false)?;
         let name = target.path.name.as_deref().unwrap_or_default();
         let request = crate::decode::read(call)?.value;
         let account = self
@@ -86,7 +86,6 @@ impl World {
         let expires = jiff::Timestamp::from_second(expires)
             .map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
             .unwrap_or_default();
-        let _ = options;
         let answer = json!({
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::Resource;
 use crate::form::{self, Include};
-use crate::object;
 use crate::world::World;
 
 impl World {
@@ -53,20 +52,21 @@ impl World {
         };
         let mut row = Map::new();
         row.insert("cells".into(), Value::Array(cells));
+        if resource.is("", "pods") {
+            let ended = match document.pointer("/status/phase").and_then(Value::as_str) {
+                Some("Succeeded") => Some(("Succeeded", "The pod has completed successfully.")),
+                Some("Failed") => Some(("Failed", "The pod failed.")),
+                _ => None,
+            };
+            if let Some((reason, message)) = ended {
+                let condition = json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
+                row.insert("conditions".into(), json!([condition]));
+            }
+        }
         match include {
             Include::Nothing => {}
             Include::Metadata => {
-                let mut partial = form::partial(document);
-                if resource.is("apps", "daemonsets") {
-                    // Here the server shows what it has, and it has this as a field.
-                    let annotations = object::metadata_mut(&mut partial).get_mut("annotations");
-                    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-                        annotations.remove("deprecated.daemonset.template.generation");
-                        if annotations.is_empty() {
-                            object::set(&mut partial, "annotations", None);
-                        }
-                    }
-                }
+                let partial = form::partial(document);
                 row.insert("object".into(), partial);
             }
             Include::Object => {

@@ -61,7 +61,14 @@ impl World {
         }
         let selection = self.selection(call, target)?;
         let text = call.query.text("resourceVersion").unwrap_or_default();
-        let version = crate::read::parse_version(Some(text))?;
+        // What a list would call a bad request, a watch stumbles over.
+        let version = crate::read::parse_version(Some(text)).map_err(|failure| {
+            let why = failure
+                .message
+                .trim_start_matches("invalid resource version: ")
+                .to_owned();
+            Failure::unclassified(why)
+        })?;
         let wants_initial = call
             .query
             .text("sendInitialEvents")

@@ -171,7 +171,7 @@ impl World {
     }
 
     pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        let built_in = self.base().resources.iter().find(|resource| resource.is(group, plural));
+        let built_in = self.base().resource(group, plural);
         built_in.or_else(|| self.custom.get(&(SmolStr::new(group), SmolStr::new(plural))))
     }
 
@@ -263,10 +263,14 @@ impl World {
             Path::Resource(path) => self.answer_resource(call, path),
             other => {
                 self.authorize(&call.user, &call.attributes())?;
-                if call.method != Method::GET && call.method != Method::HEAD {
-                    return Err(Failure::method_not_allowed());
+                // What is not there is not there for any method, and the list of groups is there for all.
+                let page = self.answer_page(call, &other)?;
+                let reads = call.method == Method::GET || call.method == Method::HEAD;
+                if reads || other == Path::Groups {
+                    Ok(Reply::Answer(page))
+                } else {
+                    Err(Failure::method_not_allowed())
                 }
-                self.answer_page(call, &other).map(Reply::Answer)
             }
         }
     }
@@ -290,6 +294,9 @@ impl World {
         })?;
         let target = Target { resource, path };
         let version = target.version()?;
+        if let (Some(name), "get" | "delete" | "watch") = (&target.path.name, verb) {
+            check_segment(name)?;
+        }
         let misplaced =
             target.path.namespace.is_some() && !target.resource.namespaced && !target.resource.is("", "namespaces")
                 || target.path.namespace.is_none()
@@ -337,4 +344,24 @@ impl World {
             _ => Err(Failure::method_not_allowed()),
         }
     }
+}
+
+/// A name that could be taken for more than one part of a path is none.
+fn check_segment(name: &str) -> Result<(), Failure> {
+    let mut complaints = Vec::new();
+    if name == "." || name == ".." {
+        complaints.push(format!("may not be '{name}'"));
+    }
+    for mark in ['/', '%'] {
+        if name.contains(mark) {
+            complaints.push(format!("may not contain '{mark}'"));
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let why = complaints.join("; ");
+    Err(Failure::bad_request(format!(
+        "Name parameter invalid: \"{name}\": {why}"
+    )))
 }

@@ -136,6 +136,11 @@ impl World {
                     "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE}, {APPLY}"
                 )));
             }
+            _ if is_custom => {
+                return Err(Failure::unsupported_media_type(format!(
+                    "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE}, {APPLY}"
+                )));
+            }
             _ => return Err(Failure::unsupported_patch()),
         }
         let is_apply = media_type == APPLY;
@@ -198,8 +203,13 @@ impl World {
         let decoded = self
             .decode(parsed, resource, change.version, change.options.strictness)
             .map_err(|failure| match resource.custom() {
-                Some(_) => failure,
-                None => Failure::unprocessable_patch(&failure.message),
+                Some(_)
+                    if !failure.message.contains("strict decoding error")
+                        && !failure.message.contains("json: cannot unmarshal") =>
+                {
+                    failure
+                }
+                _ => Failure::unprocessable_patch(&failure.message),
             })?;
         check_name(&decoded, object::name(old), change.target)?;
         Ok(decoded)
@@ -376,7 +386,11 @@ fn storage_prefix(resource: &Resource) -> String {
 fn decode_patch(call: &Call) -> Result<Parsed, Failure> {
     crate::json::parse(&call.body).map_err(|error| {
         let why = crate::json::complaint(&call.body, &error);
-        Failure::bad_request(format!("error decoding patch: {why}"))
+        Failure::bad_request(if call.media_type() == STRATEGIC {
+            why
+        } else {
+            format!("error decoding patch: {why}")
+        })
     })
 }
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::API_SERVER;
 use super::namespaces::merge_conditions;
+use super::{API_SERVER, News};
 use crate::catalog::ResourceId;
 use crate::custom::Custom;
 use crate::object;
@@ -20,7 +20,10 @@ pub(crate) const PLURAL: &str = "customresourcedefinitions";
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl World {
-    pub(super) fn serve_definitions(&mut self) {
+    pub(super) fn serve_definitions(&mut self, news: &News) {
+        if !news.everything && !news.definitions {
+            return;
+        }
         let Some(resource) = self.resource(GROUP, PLURAL).map(|resource| resource.id) else {
             return;
         };

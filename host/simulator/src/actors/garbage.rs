@@ -1,8 +1,10 @@
 //! The garbage collector: an object goes when the last of its owners is gone, by UID.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::CONTROLLER_MANAGER;
+use super::{CONTROLLER_MANAGER, News};
 use crate::delete::{FOREGROUND, ORPHAN};
 use crate::object;
 use crate::options::{DeleteOptions, Propagation};
@@ -21,19 +23,16 @@ enum Owner {
 }
 
 impl World {
-    pub(super) fn collect_garbage(&mut self) {
-        let deleting: Vec<Key> = self
-            .store
-            .all()
-            .filter(|(_, stored)| stored.deleting)
-            .map(|(key, _)| key.clone())
-            .collect();
+    pub(super) fn collect_garbage(&mut self, news: &News) {
+        let deleting: Vec<Key> = self.store.deleting().cloned().collect();
         for key in deleting {
             self.process_deletion(&key);
         }
-        let mut owned: Vec<Key> = self.store.owned().cloned().collect();
-        owned.sort();
-        owned.dedup();
+        let owned: BTreeSet<Key> = if news.everything {
+            self.store.owned().cloned().collect()
+        } else {
+            news.dependents.clone()
+        };
         for key in owned {
             self.judge_dependent(&key);
         }

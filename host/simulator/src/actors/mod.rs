@@ -8,6 +8,7 @@ mod jobs;
 mod namespaces;
 mod pods;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ use crate::object;
 use crate::options::WriteOptions;
 use crate::request::ResourcePath;
 use crate::script::Script;
-use crate::store::Key;
+use crate::store::{Happened, Key};
 use crate::world::{Target, World};
 use crate::write::Change;
 
@@ -31,10 +32,25 @@ pub(crate) struct Pending {
     pub(crate) establishing: imbl::OrdMap<String, Timestamp>,
     /// The version of the store up to which all controllers have nothing to do until the time below.
     settled: Option<u64>,
+    /// The version up to which what happened was looked at.
+    seen: Option<u64>,
     /// When a controller will have something to do again without anybody writing.
     due: Option<Timestamp>,
     /// The Jobs of which a pod was deleted as their script says, by UID.
     pub(crate) replaced: imbl::OrdMap<String, ()>,
+}
+
+/// What the controllers have to look at.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// All there is: nobody remembers what happened, or it may concern anything.
+    pub(crate) everything: bool,
+    /// The definitions.
+    pub(crate) definitions: bool,
+    /// These namespaces.
+    pub(crate) namespaces: BTreeSet<SmolStr>,
+    /// These objects, because of their owners.
+    pub(crate) dependents: BTreeSet<Key>,
 }
 
 /// Who the controllers are to those who read managed fields.
@@ -52,18 +68,67 @@ impl World {
             if self.pending.settled == Some(before) && self.pending.due.is_none_or(|due| self.now < due) {
                 return;
             }
+            let news = self.news();
+            self.pending.seen = Some(before);
             self.pending.due = None;
-            self.serve_definitions();
-            self.tend_namespaces();
+            self.serve_definitions(&news);
+            self.tend_namespaces(&news);
             self.tend_jobs();
             self.run_pods();
             self.tend_api_services();
-            self.collect_garbage();
+            self.collect_garbage(&news);
             if self.store.version() == before {
                 self.pending.settled = Some(before);
                 return;
             }
         }
+    }
+
+    /// What happened since it was looked at last.
+    fn news(&self) -> News {
+        let place = |group: &str, plural: &str| self.resource(group, plural).map(|resource| resource.id);
+        let definitions = place(definitions::GROUP, definitions::PLURAL);
+        let (namespaces, maps) = (place("", "namespaces"), place("", "configmaps"));
+        let accounts = place("", "serviceaccounts");
+        let events = self.pending.seen.and_then(|seen| self.store.events_after(seen));
+        let Some(events) = events else {
+            return News {
+                everything: true,
+                ..News::default()
+            };
+        };
+        let is_due = self.pending.due.is_some_and(|due| self.now >= due);
+        let mut news = News {
+            definitions: is_due,
+            ..News::default()
+        };
+        for event in events {
+            let resource = Some(event.key.resource);
+            let is_gone = event.happened == Happened::Deleted;
+            if resource == definitions {
+                // What it defines may be an owner that could not be judged before.
+                news.definitions = true;
+                news.everything |= !is_gone && event.before.is_some();
+            }
+            if resource == namespaces {
+                news.namespaces.insert(event.key.name.clone());
+            } else if is_gone && (resource == maps || resource == accounts) {
+                news.namespaces.insert(event.key.namespace.clone());
+            }
+            if !event.object.owners.is_empty() {
+                news.dependents.insert(event.key.clone());
+            }
+            if is_gone || event.object.deleting {
+                news.dependents.extend(self.store.dependents_of(&event.object.uid));
+            }
+        }
+        for key in self.store.deleting() {
+            news.definitions |= Some(key.resource) == definitions;
+            if Some(key.resource) == namespaces {
+                news.namespaces.insert(key.name.clone());
+            }
+        }
+        news
     }
 
     /// From now on, this is how Jobs and APIServices fare.

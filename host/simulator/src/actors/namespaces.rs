@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::CONTROLLER_MANAGER;
+use super::{CONTROLLER_MANAGER, News};
 use crate::object;
 use crate::options::DeleteOptions;
 use crate::store::Key;
@@ -14,13 +14,14 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 impl World {
-    pub(super) fn tend_namespaces(&mut self) {
+    pub(super) fn tend_namespaces(&mut self, news: &News) {
         let Some(namespaces) = self.resource("", "namespaces").map(|resource| resource.id) else {
             return;
         };
         let keys: Vec<(Key, bool)> = self
             .store
             .list(namespaces, None)
+            .filter(|(key, _)| news.everything || news.namespaces.contains(&key.name))
             .map(|(key, stored)| (key.clone(), stored.deleting))
             .collect();
         for (key, ends) in keys {

@@ -100,7 +100,7 @@ impl Custom {
             versions.push(Version {
                 name: of.name.clone(),
                 schema: Schema::from_structural(&structure).ok()?,
-                subresources: of.subresources(&group, &kind),
+                subresources: of.subresources(&kind),
                 storage_hash: storage_hash(&group, &stored, &kind),
             });
             custom.push(of);
@@ -127,6 +127,7 @@ impl Custom {
             namespaced: text(spec, "scope") == "Namespaced",
             verbs: VERBS.iter().map(|verb| SmolStr::new_static(verb)).collect(),
             versions,
+            stored: true,
             structure_only: false,
             rules: Rules::Custom(Arc::new(Self {
                 versions: custom,
@@ -336,7 +337,7 @@ impl CustomVersion {
         }
     }
 
-    fn subresources(&self, group: &str, kind: &str) -> Vec<Subresource> {
+    fn subresources(&self, kind: &str) -> Vec<Subresource> {
         let subresource = |name: &'static str, group: &str, version: &str, kind: &str| Subresource {
             name: SmolStr::new_static(name),
             verbs: SUBRESOURCE_VERBS.iter().map(|verb| SmolStr::new_static(verb)).collect(),
@@ -346,7 +347,6 @@ impl CustomVersion {
         };
         let mut subresources = Vec::new();
         if self.has_status {
-            let _ = group;
             subresources.push(subresource("status", "", "", kind));
         }
         if self.scale.is_some() {

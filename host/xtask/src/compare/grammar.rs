@@ -62,6 +62,7 @@ impl<'a> Grammar<'a> {
                 path: "/api/v1/namespaces".to_owned(),
                 content_type: "application/json".to_owned(),
                 body: json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+                raw: String::new(),
                 accept: String::new(),
             }),
             Step::Settle,
@@ -127,6 +128,7 @@ impl<'a> Grammar<'a> {
             path: object.clone(),
             content_type: String::new(),
             body: Value::Null,
+            raw: String::new(),
             accept: String::new(),
         };
         let mut unsettles = kind.plural == "customresourcedefinitions";

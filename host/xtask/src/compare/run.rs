@@ -276,6 +276,7 @@ fn ask(side: &mut impl Side, request: &Request, (memory, normaliser, _): &mut Kn
     let method: Method = request.method.parse().context("reading a method")?;
     let path = memory.fill(&request.path);
     let body = match &request.body {
+        Value::Null if !request.raw.is_empty() => Bytes::from(request.raw.clone()),
         Value::Null => Bytes::new(),
         body => Bytes::from(memory.fill_value(body).to_string()),
     };

@@ -36,6 +36,9 @@ pub struct Request {
     /// The body; nothing if it is null.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
+    /// A body that is no JSON, instead of `body`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub raw: String,
     /// What the answer should look like; JSON if empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub accept: String,
