@@ -48,14 +48,16 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     one(build(name, &["--workspace", "--bin", name])?, name)
 }
 
-/// Builds `chandlery` as it is released, and answers where it is.
+/// Builds `chandlery` as it is released, with the plugin `objects` inside for its demo, and answers where it is.
 ///
 /// # Errors
 /// If it does not build; the compiler's messages are in the error.
-pub fn release_binary() -> Result<PathBuf> {
+pub fn release_binary(objects: &Path) -> Result<PathBuf> {
     let arguments = ["--release", "--package", "chandlery-cli", "--bin", "chandlery"];
     let label = "chandlery as it is released (about 10 minutes on 2 cores)";
-    one(build(label, &arguments)?, "chandlery")
+    let mut command = cargo();
+    command.env("CHANDLERY_OBJECTS_COMPONENT", objects);
+    one(build_by(command, label, &arguments)?, "chandlery")
 }
 
 /// Builds an example of the runtime, optimised, and answers where it is.
@@ -76,7 +78,10 @@ fn one(mut name_to_executable: BTreeMap<String, PathBuf>, name: &str) -> Result<
 }
 
 fn build(label: &str, arguments: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
-    let mut command = cargo();
+    build_by(cargo(), label, arguments)
+}
+
+fn build_by(mut command: Command, label: &str, arguments: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
     command
         .arg("build")
         .args(arguments)

@@ -305,7 +305,12 @@ pub(crate) async fn explore(rules: Rules, seen: &mut Sequences, enough: usize, d
             let log = scene.log.lock().unwrap();
             seen.note(&log.calls);
             if seen.traces.is_multiple_of(500) {
-                println!("{} traces, {} distinct, {} calls", seen.traces, seen.distinct(), seen.calls);
+                println!(
+                    "{} traces, {} distinct, {} calls",
+                    seen.traces,
+                    seen.distinct(),
+                    seen.calls
+                );
             }
             if let Some(broken) = broken {
                 let calls = log.calls.join("\n  ");

@@ -36,7 +36,7 @@ pub fn run(options: &Options) -> Result<()> {
     let component = plugins.get("objects").context("finding the plugin `objects`")?;
     let binary = match &options.binary {
         Some(given) => given.clone(),
-        None => workspace::release_binary()?,
+        None => workspace::release_binary(component)?,
     };
     let mut figures = Figures::default();
     figures.add(
