@@ -300,6 +300,9 @@ async fn a_replacement_waits_for_the_end_of_what_it_replaces_only_if_the_policy_
             beside,
             "{policy}: while the first one stops"
         );
+        // Nor is it counted as a failure before it is one.
+        let failed = number(&job(&simulator).await, "/status/failed");
+        assert_eq!(failed, i64::from(policy != "Failed"), "{policy}");
         advance(&simulator, 30);
         let left = pods(&simulator).await;
         assert_eq!(phases(&left), ["Running"], "{policy}");
@@ -331,6 +334,10 @@ async fn a_suspended_job_waits_and_one_that_is_suspended_later_loses_its_pods() 
     advance(&simulator, 30);
     assert!(pods(&simulator).await.is_empty());
     assert_eq!(conditions(&job(&simulator).await), ["Suspended JobSuspended"]);
+    assert_eq!(job(&simulator).await.pointer("/status/startTime"), None);
+    send(&simulator, Method::PATCH, JOB, json!({"spec": {"suspend": false}})).await;
+    let again = job(&simulator).await;
+    assert_eq!(again.pointer("/status/startTime"), Some(&json!("1970-01-01T00:00:35Z")));
 }
 
 #[tokio::test]
