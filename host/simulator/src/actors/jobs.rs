@@ -207,7 +207,6 @@ impl World {
                 None => {
                     if was_suspended {
                         conditions.push(condition("Suspended", "False", "JobResumed", "Job resumed"));
-                        status.insert("startTime".into(), now.as_str().into());
                     }
                     status.entry("startTime").or_insert_with(|| now.as_str().into());
                 }
