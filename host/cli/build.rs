@@ -11,7 +11,8 @@ fn main() -> io::Result<()> {
     let mut bytes = Vec::new();
     if let Some(path) = env::var_os(COMPONENT).map(PathBuf::from) {
         println!("cargo::rerun-if-changed={}", path.display());
-        bytes = fs::read(&path).map_err(|error| io::Error::other(format!("{COMPONENT}={}: {error}", path.display())))?;
+        bytes =
+            fs::read(&path).map_err(|error| io::Error::other(format!("{COMPONENT}={}: {error}", path.display())))?;
     }
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     fs::write(out.join("objects.wasm"), bytes)
