@@ -235,6 +235,7 @@ async fn lead(
         metrics,
         teller: Teller::new(client),
         provisions: provisions.clone(),
+        claims: claims.clone(),
         nudge: provision_feed.clone(),
         concurrent_steps: settings.concurrent_steps.into(),
     });

@@ -41,7 +41,7 @@ fn a_remote_that_nobody_answers_for_is_unreachable() {
 }
 
 #[test]
-fn an_empty_kubeconfig_is_refused_and_stands_for_no_other_cluster() {
+fn empty_kubeconfig_never_falls_back_to_in_cluster() {
     let team = team();
     team.remote("empty", "");
     assert_unusable(&team, "empty", "KubeconfigEmpty", &["empty"]);

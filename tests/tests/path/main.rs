@@ -8,6 +8,7 @@
 )]
 
 mod changes;
+mod identity;
 mod in_use;
 mod life;
 mod on_the_hub;

@@ -84,7 +84,7 @@ fn deletion_does_not_wait_for_what_a_step_waits_for() {
 }
 
 #[test]
-fn a_paused_provision_stands_still_and_can_be_deleted() {
+fn paused_provision_can_be_deleted() {
     let team = team();
     let step = |word: &str| json!([{"name": "config", "cluster": "east", "objects": [team.config_map("c", word)]}]);
     team.provision("p", &["east"], step("one"));

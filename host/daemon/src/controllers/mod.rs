@@ -13,7 +13,7 @@ use chandlery::core::cluster::REQUEST_TIMEOUT;
 use chandlery::core::{Class, Setback, Uid, backoff};
 use chandlery::scope::Watches;
 use chandlery::{Host, Plugins};
-use chandlery_api::Provision;
+use chandlery_api::{Provision, RemoteClaim};
 use kube::Client;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) teller: Teller,
     pub(crate) provisions: Store<Provision>,
+    pub(crate) claims: Store<RemoteClaim>,
     /// Has a Provision looked at again.
     pub(crate) nudge: UnboundedSender<ObjectRef<Provision>>,
     pub(crate) concurrent_steps: usize,

@@ -107,6 +107,7 @@ impl One<'_> {
             return Ok(Action::await_change());
         };
         if pass.rows.is_empty() {
+            self.give_back().await?;
             finalizer::remove(&self.api, self.provision).await?;
             self.forget();
             tracing::info!(provision = %self.name(), "is gone");
@@ -114,6 +115,17 @@ impl One<'_> {
         }
         self.report(&pass, true).await?;
         Ok(Action::requeue(self.shared.memory.with(&self.uid, |r| r.next_look())))
+    }
+
+    /// Gives back claims that no record tells of any more: a record is closed before its claim is released, and a process may
+    /// have died in between.
+    async fn give_back(&self) -> Result<(), Setback> {
+        for claim in self.shared.claims.state() {
+            if claim.spec.holder.uid == self.uid.as_str() {
+                self.shared.host.collect(&claim).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs a pass that deletion can end. `None`: it was ended, and the event that did so brings the object back.

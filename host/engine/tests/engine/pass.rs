@@ -451,3 +451,32 @@ async fn a_claim_is_given_back_after_its_record_is_closed() {
     let at = |what: &str| trace.iter().position(|line| line == what).unwrap();
     assert!(at("close a") < at("leave r a"), "{trace:?}");
 }
+
+#[tokio::test]
+async fn deprovision_ignores_condition() {
+    let world = World::default();
+    let steps = |wanted: bool| {
+        let mut spec = spec(&[
+            json!({"name": "a", "cluster": "r", "plugin": "p", "when": "inputs.wanted", "with": {"objects": ["a"]}}),
+        ]);
+        spec["inputs"] = json!({"wanted": wanted});
+        spec
+    };
+    world.pass(&steps(true), &[]).await;
+    world.trace();
+    // Undoing is not told what the condition is by now.
+    assert!(world.undo().await.rows.is_empty());
+    assert_eq!(
+        world.trace(),
+        [
+            "begin a Deprovisioning",
+            "enter r a Deprovision",
+            "deprovision a",
+            "settle a Emptying",
+            "take away a a",
+            "close a",
+            "leave r a"
+        ]
+        .map(str::to_owned)
+    );
+}
