@@ -95,8 +95,9 @@ fn what_is_on_a_remote_out_of_reach_is_given_up_only_by_policy_and_recorded() {
         &json!({"spec": {"whenUnreachable": "Abandon", "abandonAfter": "1s"}}),
     );
     team.until_gone("p");
-    let seen = team.seen_remote("east");
-    assert_eq!(seen.reason(), "Abandoned", "{seen:?}");
+    let seen = wait_until("the remote says that it was given up", || {
+        Some(team.seen_remote("east")).filter(|seen| seen.reason() == "Abandoned")
+    });
     let left = &seen.0["status"]["leftBehind"][0];
     assert_eq!(
         (left["step"].as_str(), left["count"].as_u64()),
