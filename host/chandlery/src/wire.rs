@@ -166,16 +166,14 @@ impl Host {
     /// # Errors
     /// What it waits for.
     pub async fn collect(&self, claim: &RemoteClaim) -> Result<(), Setback> {
+        // Whatever somebody else wrote in our name is not ours to collect, and must not hold up what is.
         let Some(key) = ClaimKey::of(claim) else {
-            return Err(Setback::new(
-                Class::UserFix,
-                "ForeignClaim",
-                "a RemoteClaim that Chandlery has not written",
-            ));
+            return Ok(());
         };
         let turn = self.turn(&key.provision_uid);
         let _turn = turn.lock().await;
-        if self.parts.hub.claims.is_held_by_nobody(&key).await? {
+        let is_held_by_nobody = self.parts.hub.claims.is_held_by_nobody(&key).await?;
+        if is_held_by_nobody {
             let mut remnant = Provision::new(&key.provision, ProvisionObjectSpec(ProvisionSpec::default()));
             remnant.metadata.namespace = Some(key.namespace.clone());
             remnant.metadata.uid = Some(key.provision_uid.to_string());
@@ -189,7 +187,11 @@ impl Host {
                 return Err(Setback::new(class, row.reason.clone(), row.message.clone()));
             }
         }
-        self.parts.hub.claims.release(&key).await
+        self.parts.hub.claims.release(&key).await?;
+        if is_held_by_nobody {
+            self.forget(&key.provision_uid);
+        }
+        Ok(())
     }
 
     /// Forgets what is kept in memory of a Provision that is gone.

@@ -163,9 +163,6 @@ impl One<'_> {
         self.shared.plugins.set(&self.name, state);
         let changed = before.digest.is_some() && status.digest.is_some() && before.digest != status.digest;
         self.write(status).await?;
-        if changed {
-            self.sweep(&self.records().await?).await?;
-        }
         let keep = self.shared.plugins.digests();
         self.shared.host.parts.runtime.retain(|digest| keep.contains(digest));
         self.shared.nudge_all(|provision| {
@@ -176,6 +173,9 @@ impl One<'_> {
                 .iter()
                 .any(|step| step.plugin.as_deref().unwrap_or(chandlery::core::names::OBJECTS_PLUGIN) == self.name)
         });
+        if changed {
+            self.sweep().await;
+        }
         Ok(action)
     }
 
@@ -239,23 +239,32 @@ impl One<'_> {
     }
 
     /// Removes from disk what no Plugin names and no step is to be undone with. Should a component be on its way to be loaded
-    /// just now, it is compiled once more.
-    async fn sweep(&self, records: &[StepRecord]) -> Result<(), Setback> {
+    /// just now, it is compiled once more. The disk fills more slowly than that a failure should hold anybody up: the next
+    /// Plugin that changes or goes has it tried again.
+    async fn sweep(&self) {
+        if let Err(setback) = self.try_sweep().await {
+            tracing::warn!(%setback, "components that nobody uses could not be removed");
+        }
+    }
+
+    async fn try_sweep(&self) -> Result<(), Setback> {
         let plugins = timed("the plugins", self.api.list(&ListParams::default())).await?;
         let named = plugins
             .items
             .iter()
             .filter_map(|plugin| plugin.spec.digest.parse().ok());
+        let records = self.records().await?;
         let kept = records
             .iter()
             .filter_map(|object| Some(object.spec.record.as_ref()?.receipt.digest.clone()));
-        let keep: HashSet<Digest> = named.chain(kept).collect();
+        let keep: HashSet<String> = named
+            .chain(kept)
+            .map(|digest: Digest| digest.hex().to_owned())
+            .collect();
         let store = self.shared.host.parts.runtime.store();
-        if let Err(error) = store.retain(|hex| keep.iter().any(|digest| digest.hex() == hex)) {
-            // The disk fills more slowly than that this should hold anybody up.
-            tracing::warn!(%error, "components that nobody uses could not be removed");
-        }
-        Ok(())
+        store
+            .retain(|hex| keep.contains(hex))
+            .map_err(|error| Setback::new(Class::Retry, "CacheFailed", error.to_string()))
     }
 
     async fn close(&self) -> Result<Action, Setback> {
@@ -281,7 +290,7 @@ impl One<'_> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&self.name);
-            self.sweep(&records).await?;
+            self.sweep().await;
             return Ok(Action::await_change());
         }
         users.sort();
