@@ -191,7 +191,10 @@ impl Proxy {
         let port = url.port_or_known_default().unwrap_or(1080);
         let wrong = || format!("the proxy {host}:{port}");
         let to: http::Uri = format!("http://{host}:{port}").parse().map_err(|_| wrong())?;
-        let decoded = |text: &str| percent_decoded(text).ok_or_else(wrong);
+        let decoded = |text: &str| {
+            let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+            decoded.map(std::borrow::Cow::into_owned).map_err(|_| wrong())
+        };
         let login = match (decoded(url.username())?, decoded(url.password().unwrap_or_default())?) {
             (user, password) if user.is_empty() && password.is_empty() => None,
             login => Some(login),
@@ -205,21 +208,6 @@ impl Proxy {
         });
         Ok(Self::Tunnel(to, header.transpose()?))
     }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// As kube puts its client together, with the fence around it and the gate beneath TLS and proxy.

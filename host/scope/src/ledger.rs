@@ -94,10 +94,12 @@ impl StoredLedger {
     async fn store_parts(&self, wanted: Parts<StepRecordSpec>) -> Result<(), Setback> {
         let last = wanted.keys().next_back().copied().unwrap_or_default();
         for (part, spec) in wanted {
-            let found = self.state().stored.get(&part).cloned();
-            let stored = match found {
+            let found = match self.state().stored.get(&part) {
                 Some(object) if object.spec == spec => continue,
-                Some(StepRecord { metadata, .. }) => {
+                found => found.map(|object| object.metadata.clone()),
+            };
+            let stored = match found {
+                Some(metadata) => {
                     let name = metadata.name.clone().unwrap_or_default();
                     let object = StepRecord { metadata, spec };
                     timed(

@@ -105,11 +105,7 @@ impl<W: Words> Machine<W> for Release<W> {
                 }
             }
             (At::Sight(claim), Answer::Gone(gone)) => {
-                let living: Vec<_> = claim
-                    .others(&own)
-                    .into_iter()
-                    .filter(|other| !gone.contains(other))
-                    .collect();
+                let living = claim.living(&own, &gone);
                 if living.is_empty() {
                     self.nobody_else(claim, gone)
                 } else {

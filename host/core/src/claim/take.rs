@@ -189,11 +189,7 @@ impl<W: Words> Machine<W> for Take<W> {
                 self.on(claim, made)
             }
             (At::Sight(claim), Answer::Gone(gone)) => {
-                let living: Vec<_> = claim
-                    .others(&own)
-                    .into_iter()
-                    .filter(|other| !gone.contains(other))
-                    .collect();
+                let living = claim.living(&own, &gone);
                 if living.is_empty() {
                     At::Strike {
                         claim,

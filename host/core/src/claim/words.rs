@@ -64,6 +64,13 @@ impl<W: Words> Claim<W> {
     pub(super) fn others(&self, own: &W::Instance) -> Vec<W::Instance> {
         self.instances.iter().filter(|user| *user != own).cloned().collect()
     }
+
+    /// The instances other than `own` that are not among those seen gone.
+    pub(super) fn living(&self, own: &W::Instance, gone: &[W::Instance]) -> Vec<W::Instance> {
+        let mut living = self.others(own);
+        living.retain(|other| !gone.contains(other));
+        living
+    }
 }
 
 /// A RemoteCluster as it was read, with what matters of it here.

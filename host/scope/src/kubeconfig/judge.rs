@@ -39,13 +39,9 @@ pub(super) fn judge_cluster(cluster: &Fields, policy: Policy, now: jiff::Timesta
     };
     let tls_server_name = match cluster.text("tls-server-name")? {
         Some(name) if rustls::pki_types::ServerName::try_from(name).is_err() => {
-            let (server, why) = (
-                name.chars().take(200).collect(),
-                "is no name that a certificate could bear",
-            );
             return Err(E::BadServer {
-                server,
-                why: format!("(tls-server-name) {why}"),
+                server: name.chars().take(200).collect(),
+                why: "is no name that a certificate could bear; correct tls-server-name".to_owned(),
             });
         }
         name => name.map(str::to_owned),
