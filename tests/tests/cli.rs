@@ -288,18 +288,30 @@ fn the_demo_in_memory_comes_and_goes_and_leaves_nothing() {
     );
 }
 
+/// A process that ends with the test, however that ends.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn an_embedded_daemon_works_for_whoever_has_its_kubeconfigs_until_it_is_ended() {
     use std::io::{BufRead as _, BufReader};
     let home = tempfile::tempdir().unwrap();
-    let mut daemon = Command::new(BINARY.as_path())
+    let daemon = Command::new(BINARY.as_path())
         .args(["daemon", "--embedded", "--log", "error"])
         .env("HOME", home.path())
         .env("TMPDIR", home.path())
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+    let mut daemon = Ended(daemon);
+    let mut lines = BufReader::new(daemon.0.stdout.take().unwrap()).lines();
     let mut kubeconfig = || {
         let line = lines.next().unwrap().unwrap();
         PathBuf::from(line.split_once('=').unwrap().1)
@@ -339,10 +351,10 @@ fn an_embedded_daemon_works_for_whoever_has_its_kubeconfigs_until_it_is_ended() 
     ];
     kubectl(&hub, &ready).unwrap();
     nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(daemon.id().try_into().unwrap()),
+        nix::unistd::Pid::from_raw(daemon.0.id().try_into().unwrap()),
         nix::sys::signal::Signal::SIGTERM,
     )
     .unwrap();
-    assert!(daemon.wait().unwrap().success());
+    assert!(daemon.0.wait().unwrap().success());
     assert!(!hub.exists(), "what it wrote went with it");
 }

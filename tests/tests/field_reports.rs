@@ -61,8 +61,8 @@ fn rows(file: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Names of all functions in the sources of host and tests.
-fn functions() -> BTreeSet<String> {
+/// Names of all tests in the sources of host and tests.
+fn tests() -> BTreeSet<String> {
     fn walk(directory: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -70,11 +70,13 @@ fn functions() -> BTreeSet<String> {
                 walk(&path, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap();
-                found.extend(
-                    text.split("fn ")
-                        .skip(1)
-                        .filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())),
-                );
+                let marked = text.split("#[test]").chain(text.split("#[tokio::test")).skip(1);
+                // The function right after the mark; other attributes may stand between.
+                found.extend(marked.filter_map(|rest| {
+                    let (between, rest) = rest.split_once("fn ")?;
+                    let is_next = !between.contains(['{', '}']);
+                    is_next.then(|| rest.split('(').next().unwrap_or_default().to_owned())
+                }));
             }
         }
     }
@@ -91,7 +93,7 @@ fn every_report_that_concerns_remotes_is_answered_and_every_answer_leads_somewhe
         .into_iter()
         .map(|row| (row[0].clone(), row))
         .collect();
-    let functions = functions();
+    let tests = tests();
     let mut wrong = Vec::new();
     for report in rows("field-reports.tsv").iter().skip(1) {
         let (id, kind) = (report[0].as_str(), report[1].as_str());
@@ -105,7 +107,7 @@ fn every_report_that_concerns_remotes_is_answered_and_every_answer_leads_somewhe
             continue;
         };
         let leads = match how.as_str() {
-            "test" => functions.contains(place),
+            "test" => tests.contains(place),
             "type" | "design" => !why.is_empty() && workspace::root().join(place).is_file(),
             "open" => !why.is_empty(),
             _ => false,

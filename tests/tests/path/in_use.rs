@@ -67,6 +67,27 @@ fn a_plugin_in_use_is_not_deleted_and_names_its_users() {
     });
 }
 
+#[test]
+fn a_claim_that_no_record_tells_of_goes_with_its_provision() {
+    let team = team();
+    let step = json!([{"name": "config", "cluster": "east", "objects": [team.config_map("c", "x")]}]);
+    team.provision("p", &["east"], step);
+    let uid = team.until_ready("p").uid().to_owned();
+    // As a daemon leaves it that dies between closing a record and releasing its claim.
+    let claims = || WORLD.hub.list(OURS, "RemoteClaim", &team.name);
+    let mut left = claims().remove(0);
+    let remote = left["spec"]["remote"]["uid"].as_str().unwrap().to_owned();
+    left["metadata"] = json!({
+        "name": format!("{remote}.{uid}.before"), "namespace": team.name, "labels": left["metadata"]["labels"],
+        "finalizers": left["metadata"]["finalizers"],
+    });
+    left["spec"]["holder"]["step"] = json!("before");
+    left["spec"]["instances"] = json!([]);
+    WORLD.hub.create(&left).unwrap();
+    assert_eq!(claims().len(), 2);
+    team.remove("p");
+}
+
 /// The same component under another digest: with a custom section of a name.
 fn with_section(mut bytes: Vec<u8>, name: &str) -> Vec<u8> {
     let length = u8::try_from(name.len()).unwrap();

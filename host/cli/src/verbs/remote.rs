@@ -171,11 +171,7 @@ impl Accepted {
                 .trim_matches(['[', ']'])
                 .to_owned(),
             port: server.port_or_known_default().unwrap_or(443),
-            path: path
-                .strip_suffix('/')
-                .filter(|_| path == "/")
-                .unwrap_or(path)
-                .to_owned(),
+            path: if path == "/" { String::new() } else { path.to_owned() },
             server_name: endpoint.expected_name(),
             certificate_authority: match endpoint.certificate_authority {
                 Some(_) => "kubeconfig",

@@ -79,7 +79,7 @@ async fn perform(directory: &Path, component: &[u8], keep: bool) -> anyhow::Resu
         kubeconfig: None,
         identity: Identity::Process,
         plugin_dir: Some(plugin_dir),
-        cache_dir: super::cache_dir(),
+        cache_dir: directory.join("cache"),
         namespace: String::new(),
         lease: Duration::from_secs(15),
         listen: None,

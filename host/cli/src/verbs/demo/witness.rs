@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// What controllers do a moment after a deletion.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// There is no event for "all is as it was": everything is listed again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Place (resource, namespace and name) to UID and content.
