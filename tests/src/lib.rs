@@ -23,5 +23,5 @@ pub use audit::{Audit, Call};
 pub use cluster::{At, Cluster, at};
 pub use seen::Seen;
 pub use team::Team;
-pub use wait::wait_until;
-pub use world::{Shape, World};
+pub use wait::{wait_for, wait_until};
+pub use world::{Shape, World, everything};

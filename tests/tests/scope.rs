@@ -81,7 +81,6 @@ async fn desk_of(step: &str, namespace: &str, grant: Grant, kubeconfig: &str, fe
         field_manager: format!("chandlery/uid/{step}"),
         owner_mark: format!("uid/{step}"),
         sealed_secrets: vec![],
-        is_hub: false,
     };
     Desk {
         scope: ClusterScope::new(connection, facts, ledger.clone(), options),

@@ -10,6 +10,9 @@ pub const RECONCILING: &str = "Reconciling";
 /// There while only a person can help.
 pub const STALLED: &str = "Stalled";
 
+/// There while a credential has no more than seven days left.
+pub const CREDENTIAL_EXPIRES: &str = "CredentialExpires";
+
 /// A condition's content without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {

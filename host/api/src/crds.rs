@@ -1,6 +1,6 @@
 //! The CustomResourceDefinitions, made from the types.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, ValidationRule};
 use kube::CustomResourceExt as _;
 
 use crate::{Plugin, Provision, RemoteClaim, RemoteCluster, StepRecord};
@@ -11,9 +11,34 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         Plugin::crd(),
         Provision::crd(),
         RemoteClaim::crd(),
-        RemoteCluster::crd(),
+        with_rule(
+            RemoteCluster::crd(),
+            "!has(self.spec.via) || self.spec.via != self.metadata.name",
+            "a remote is not reached through itself",
+        ),
         StepRecord::crd(),
     ]
+}
+
+/// With a rule over the whole object, whose name is seen nowhere else.
+fn with_rule(mut crd: CustomResourceDefinition, rule: &str, message: &str) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
+        if let Some(schema) = schema {
+            schema
+                .x_kubernetes_validations
+                .get_or_insert_default()
+                .push(ValidationRule {
+                    rule: rule.to_owned(),
+                    message: Some(message.to_owned()),
+                    ..ValidationRule::default()
+                });
+        }
+    }
+    crd
 }
 
 /// All definitions as one YAML stream.

@@ -1,11 +1,11 @@
-//! RemoteClaim: that a step uses a remote. Written by the host only; `kubectl get remoteclaims` shows who holds what.
+//! RemoteClaim: that a step, or a remote within, uses a remote. Written by the host only; `kubectl get remoteclaims` shows who holds what.
 
 use chandlery_core::claim::Instance;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// That a step of a Provision uses a remote, and which host processes act on it.
+/// That a step of a Provision, or a remote that is reached through it, uses a remote, and which host processes act on it.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "chandlery.dev",
@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
     namespaced,
     category = "chandlery",
     shortname = "chclaim",
-    doc = "That a step of a Provision uses a remote. Written by Chandlery only; the remote lives while claims on it exist.",
+    doc = "That a step of a Provision, or a remote that is reached through it, uses a remote. Written by Chandlery only; the remote lives while claims on it exist.",
     printcolumn = r#"{"name":"Remote","type":"string","jsonPath":".spec.remote.name"}"#,
-    printcolumn = r#"{"name":"Provision","type":"string","jsonPath":".spec.holder.name"}"#,
+    printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.holder.kind"}"#,
+    printcolumn = r#"{"name":"Holder","type":"string","jsonPath":".spec.holder.name"}"#,
     printcolumn = r#"{"name":"Step","type":"string","jsonPath":".spec.holder.step"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
@@ -47,12 +48,22 @@ pub struct ClaimedRemote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
-    /// `Provision`.
-    pub kind: String,
+    /// What it is.
+    pub kind: HolderKind,
     /// Its name, in the claim's namespace.
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Which of its steps.
-    pub step: String,
+    /// Which of a Provision's steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+}
+
+/// What holds a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HolderKind {
+    /// A step of a Provision.
+    Provision,
+    /// A RemoteCluster that is reached through the remote.
+    RemoteCluster,
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.kubernetesVersion"}"#,
     printcolumn = r#"{"name":"Endpoint","type":"string","jsonPath":".status.endpoint.host"}"#,
+    printcolumn = r#"{"name":"Via","type":"string","jsonPath":".spec.via","priority":1}"#,
     printcolumn = r#"{"name":"Claims","type":"integer","jsonPath":".status.claims"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
@@ -28,11 +29,18 @@ use serde::{Deserialize, Serialize};
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.registration) || (has(self.controller) && self.controller)", "message": "only the remote's controller registers it: registration needs controller: true"},
     {"rule": "(has(self.whenUnreachable) && self.whenUnreachable == 'Abandon') == has(self.abandonAfter)", "message": "whenUnreachable: Abandon and abandonAfter go together"},
-    {"rule": "has(self.registration) == has(oldSelf.registration) && (!has(self.registration) || self.registration.argocd.__namespace__ == oldSelf.registration.argocd.__namespace__)", "message": "where a remote is registered never changes: delete the RemoteCluster and make it anew"}
+    {"rule": "has(self.registration) == has(oldSelf.registration) && (!has(self.registration) || self.registration.argocd.__namespace__ == oldSelf.registration.argocd.__namespace__)", "message": "where a remote is registered never changes: delete the RemoteCluster and make it anew"},
+    {"rule": "has(self.via) == has(self.source.secretRef.__namespace__)", "message": "via and source.secretRef.namespace go together: without via the Secret is in the RemoteCluster's own namespace"},
+    {"rule": "has(self.via) == has(oldSelf.via) && (!has(self.via) || self.via == oldSelf.via)", "message": "the remote through which another is reached never changes: delete the RemoteCluster and make it anew"}
 ]))]
 pub struct RemoteClusterSpec {
     /// Where the kubeconfig is.
     pub source: RemoteSource,
+    /// Another RemoteCluster of this namespace, in whose cluster the Secret lives: a cluster within a cluster. While this one
+    /// exists, the other is not torn down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub via: Option<String>,
     /// Context of the kubeconfig; its `current-context` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
@@ -87,7 +95,7 @@ pub struct ArgoCdSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RemoteSource {
-    /// A Secret of the RemoteCluster's namespace.
+    /// A Secret of the RemoteCluster's namespace, or with `via` one of the other remote's.
     pub secret_ref: SecretKeyRef,
 }
 
@@ -102,6 +110,10 @@ pub struct SecretKeyRef {
     #[serde(default = "default_key")]
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
+    /// Its namespace, in the cluster of `via` and only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
 }
 
 fn default_key() -> String {
@@ -115,12 +127,16 @@ pub struct RemoteClusterStatus {
     /// Generation that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, and `InUse` while it is being deleted.
+    /// `Ready`; `CredentialExpires` while the credential in use has no more than seven days left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Where its API server is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
+    /// Names of the remotes on the way to it from the hub, its own the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 33))]
+    pub path: Vec<String>,
     /// `major.minor.patch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
@@ -130,6 +146,9 @@ pub struct RemoteClusterStatus {
     /// SHA-256 of the credential in use, cut to 16 hex digits: tells rotations apart and tells nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_hash: Option<String>,
+    /// When the credential in use ends, where it says so: the earlier of client certificate and token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_expires: Option<Time>,
     /// `Draining` while its registration is being removed after the last claim; then nobody may begin to use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RemotePhase>,

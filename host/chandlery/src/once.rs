@@ -145,7 +145,6 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
         field_manager: names::field_manager(&provision_uid, &step),
         owner_mark: names::owner_mark(&provision_uid, &step),
         sealed_secrets: Vec::new(),
-        is_hub: false,
     };
     let scope = Arc::new(ClusterScope::new(connection, facts, ledger.clone(), options));
     let request = Request {

@@ -13,7 +13,7 @@ use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
 use chandlery_engine::{Graph, Look, Pass};
 use chandlery_runtime::Runtime;
-use chandlery_scope::{ClaimKey, Hub, Left, RecordStore, Remotes, StepContext, Subscriber, Watches};
+use chandlery_scope::{ClaimKey, Holder, Hub, Left, RecordStore, Remotes, StepContext, Subscriber, Watches};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
@@ -170,18 +170,22 @@ impl Host {
         let Some(key) = ClaimKey::of(claim) else {
             return Ok(());
         };
-        let turn = self.turn(&key.provision_uid);
+        let Holder::Step { provision, uid, .. } = &key.holder else {
+            // A remote has nothing on the one it is reached through; what is on itself is under other claims.
+            return self.parts.hub.claims.release(&key).await;
+        };
+        let turn = self.turn(uid);
         let _turn = turn.lock().await;
         let is_held_by_nobody = self.parts.hub.claims.is_held_by_nobody(&key).await?;
         if is_held_by_nobody {
-            let mut remnant = Provision::new(&key.provision, ProvisionObjectSpec(ProvisionSpec::default()));
+            let mut remnant = Provision::new(provision, ProvisionObjectSpec(ProvisionSpec::default()));
             remnant.metadata.namespace = Some(key.namespace.clone());
-            remnant.metadata.uid = Some(key.provision_uid.to_string());
+            remnant.metadata.uid = Some(uid.to_string());
             let look = Look {
                 concurrency: 1,
                 ..Look::default()
             };
-            let report = self.pass_in_turn(&remnant, &key.provision_uid, None, &look).await?;
+            let report = self.pass_in_turn(&remnant, uid, None, &look).await?;
             if let Some(row) = report.pass.worst() {
                 let class = row.class.unwrap_or(Class::Wait);
                 return Err(Setback::new(class, row.reason.clone(), row.message.clone()));
@@ -189,7 +193,7 @@ impl Host {
         }
         self.parts.hub.claims.release(&key).await?;
         if is_held_by_nobody {
-            self.forget(&key.provision_uid);
+            self.forget(uid);
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod limits;
 pub mod memory;
 pub mod names;
+pub mod nesting;
 pub mod object;
 pub mod order;
 pub mod ports;

@@ -163,6 +163,45 @@ pub const fn verdict(state: RemoteState, asked: Asked, stake: Stake) -> Verdict 
     }
 }
 
+/// How near the end of a credential is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Expiring {
+    /// Seven days or less.
+    WithinSevenDays,
+    /// One day or less.
+    WithinOneDay,
+}
+
+impl Expiring {
+    const SEVEN_DAYS: Duration = Duration::from_secs(7 * 86_400);
+    const ONE_DAY: Duration = Duration::from_secs(86_400);
+
+    /// Of a credential that has this long to go, zero if it has ended; nothing while there is time.
+    pub fn of(left: Duration) -> Option<Self> {
+        match left {
+            left if left <= Self::ONE_DAY => Some(Expiring::WithinOneDay),
+            left if left <= Self::SEVEN_DAYS => Some(Expiring::WithinSevenDays),
+            _ => None,
+        }
+    }
+
+    /// How long until it is nearer by that measure; nothing on the last day.
+    pub fn changes_in(left: Duration) -> Option<Duration> {
+        let next = [Self::SEVEN_DAYS, Self::ONE_DAY]
+            .into_iter()
+            .find(|mark| left > *mark)?;
+        Some(left - next)
+    }
+
+    /// As a condition's reason.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Expiring::WithinSevenDays => "WithinSevenDays",
+            Expiring::WithinOneDay => "WithinOneDay",
+        }
+    }
+}
+
 /// A span as people write it: a number and `s`, `m`, `h` or `d`.
 ///
 /// # Errors
@@ -285,6 +324,20 @@ mod tests {
             RemoteState::of(Glimpse::Seen { same: true }, abandoned),
             RemoteState::Abandoned
         );
+    }
+
+    #[test]
+    fn the_end_of_a_credential_is_told_seven_days_and_one_day_ahead() {
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        let second = Duration::from_secs(1);
+        assert_eq!(Expiring::of(days(7) + second), None);
+        assert_eq!(Expiring::changes_in(days(7) + second), Some(second));
+        assert_eq!(Expiring::of(days(7)), Some(Expiring::WithinSevenDays));
+        assert_eq!(Expiring::changes_in(days(7)), Some(days(6)));
+        assert_eq!(Expiring::of(days(1) + second), Some(Expiring::WithinSevenDays));
+        assert_eq!(Expiring::of(days(1)), Some(Expiring::WithinOneDay));
+        assert_eq!(Expiring::of(Duration::ZERO), Some(Expiring::WithinOneDay));
+        assert_eq!(Expiring::changes_in(days(1)), None);
     }
 
     #[test]

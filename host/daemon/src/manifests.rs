@@ -25,6 +25,11 @@ impl Default for ManifestOptions {
     }
 }
 
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+/// Refuses remotes that would be reached through themselves. What it asks is the path that the daemon tells in their status; what
+/// comes together too quickly for that is refused by the daemon.
+const WAY_POLICY: &str = "chandlery-remote-way";
+
 fn rules(table: &[Access]) -> Vec<Value> {
     table
         .iter()
@@ -59,6 +64,24 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
             "rules": rules(OWN_NAMESPACE_ACCESS)}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}, "subjects": subject}),
+        json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": WAY_POLICY, "labels": labels}, "spec": {
+            "paramKind": {"apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster"},
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["chandlery.dev"], "apiVersions": ["*"], "resources": ["remoteclusters"],
+                "operations": ["CREATE"]}]},
+            "matchConditions": [{"name": "is-within-another", "expression": "has(object.spec.via)"}],
+            "validations": [{
+                "expression": "params.metadata.name != object.spec.via || !has(params.status) || !has(params.status.path) || \
+                    !(object.metadata.name in params.status.path)",
+                "messageExpression": "'remote ' + object.metadata.name + ' would be reached through itself: ' + object.spec.via + \
+                    ' is reached through ' + params.status.path.join(', ')",
+                "reason": "Invalid",
+            }],
+        }}),
+        // Asked once for each RemoteCluster of the namespace.
+        json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": WAY_POLICY, "labels": labels}, "spec": {
+            "policyName": WAY_POLICY, "validationActions": ["Deny"],
+            "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
+        }}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},

@@ -237,6 +237,7 @@ async fn lead(
         provisions: provisions.clone(),
         claims: claims.clone(),
         nudge: provision_feed.clone(),
+        nudge_remote: remote_feed.clone(),
         concurrent_steps: settings.concurrent_steps.into(),
     });
     tracing::debug!(limits = ?Limits::default(), "limits of a call where a Plugin sets none");

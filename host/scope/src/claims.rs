@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chandlery_api::{ClaimHolder, ClaimedRemote, RemoteClaim, RemoteClaimSpec};
+use chandlery_api::{ClaimHolder, ClaimedRemote, HolderKind, RemoteClaim, RemoteClaimSpec, RemoteCluster};
 use chandlery_core::claim::{
     Answer, Call, HolderState, Instance, Machine as _, Next, Purpose, Refusal, Release, Released, Rules, Sighting,
     Take, Taken,
@@ -17,24 +17,92 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::desk::{Desk, OnHub};
 use crate::instance::{InstanceIdentity, describe};
-use crate::records::{PROVISION_LABEL, timed, timed_raw};
+use crate::records::{timed, timed_raw};
 
 /// Label with the UID of the RemoteCluster.
 pub(crate) const REMOTE_LABEL: &str = "chandlery.dev/remote";
+/// Label with the UID of the object that holds.
+const HOLDER_LABEL: &str = "chandlery.dev/holder";
+
+/// Who holds a claim.
+#[derive(Debug, Clone)]
+pub enum Holder {
+    /// A step of a Provision.
+    Step {
+        /// Name of the Provision.
+        provision: String,
+        /// Its UID.
+        uid: Uid,
+        /// Which step.
+        step: StepName,
+    },
+    /// A RemoteCluster that is reached through the claimed one.
+    Remote {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: Uid,
+    },
+}
+
+impl Holder {
+    /// UID of the object that holds.
+    pub fn uid(&self) -> &Uid {
+        match self {
+            Holder::Step { uid, .. } | Holder::Remote { uid, .. } => uid,
+        }
+    }
+
+    fn of(holder: &ClaimHolder) -> Option<Self> {
+        let (name, uid) = (holder.name.clone(), holder.uid.parse().ok()?);
+        Some(match holder.kind {
+            HolderKind::Provision => Holder::Step {
+                provision: name,
+                uid,
+                step: holder.step.as_deref()?.parse().ok()?,
+            },
+            HolderKind::RemoteCluster => Holder::Remote { name, uid },
+        })
+    }
+
+    fn object(&self) -> ClaimHolder {
+        let (kind, name, step) = match self {
+            Holder::Step { provision, step, .. } => (HolderKind::Provision, provision, Some(step.to_string())),
+            Holder::Remote { name, .. } => (HolderKind::RemoteCluster, name, None),
+        };
+        ClaimHolder {
+            kind,
+            name: name.clone(),
+            uid: self.uid().to_string(),
+            step,
+        }
+    }
+}
+
+/// As people are told who uses a remote.
+pub(crate) fn spoken(holder: &ClaimHolder) -> String {
+    match (holder.kind, &holder.step) {
+        (HolderKind::Provision, Some(step)) => format!("Provision {} step {step}", holder.name),
+        (HolderKind::Provision, None) => format!("Provision {}", holder.name),
+        (HolderKind::RemoteCluster, _) => format!("RemoteCluster {}", holder.name),
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&spoken(&self.object()))
+    }
+}
 
 /// For whom and on what a claim is.
 #[derive(Debug, Clone)]
 pub struct ClaimKey {
-    /// Namespace of provision, remote and claim.
+    /// Namespace of holder, remote and claim.
     pub namespace: String,
-    /// Name of the Provision.
-    pub provision: String,
-    /// UID of the Provision.
-    pub provision_uid: Uid,
-    /// Which of its steps.
-    pub step: StepName,
+    /// Who uses the remote.
+    pub holder: Holder,
     /// Name of the RemoteCluster.
     pub remote: String,
     /// UID of the RemoteCluster.
@@ -47,16 +115,17 @@ impl ClaimKey {
         let spec = &claim.spec;
         Some(Self {
             namespace: claim.metadata.namespace.clone()?,
-            provision: spec.holder.name.clone(),
-            provision_uid: spec.holder.uid.parse().ok()?,
-            step: spec.holder.step.parse().ok()?,
+            holder: Holder::of(&spec.holder)?,
             remote: spec.remote.name.clone(),
             remote_uid: spec.remote.uid.parse().ok()?,
         })
     }
 
     pub(crate) fn name(&self) -> String {
-        format!("{}.{}.{}", self.remote_uid, self.provision_uid, self.step)
+        match &self.holder {
+            Holder::Step { uid, step, .. } => format!("{}.{uid}.{step}", self.remote_uid),
+            Holder::Remote { uid, .. } => format!("{}.{uid}", self.remote_uid),
+        }
     }
 
     pub(crate) fn object(&self, own: &Instance) -> RemoteClaim {
@@ -67,12 +136,7 @@ impl ClaimKey {
                     name: self.remote.clone(),
                     uid: self.remote_uid.to_string(),
                 },
-                holder: ClaimHolder {
-                    kind: "Provision".into(),
-                    name: self.provision.clone(),
-                    uid: self.provision_uid.to_string(),
-                    step: self.step.to_string(),
-                },
+                holder: self.holder.object(),
                 instances: vec![own.clone()],
             },
         );
@@ -81,7 +145,7 @@ impl ClaimKey {
         object.metadata.labels = Some(
             [
                 (REMOTE_LABEL.to_owned(), self.remote_uid.to_string()),
-                (PROVISION_LABEL.to_owned(), self.provision_uid.to_string()),
+                (HOLDER_LABEL.to_owned(), self.holder.uid().to_string()),
             ]
             .into(),
         );
@@ -144,10 +208,80 @@ impl ClaimStore {
     /// `Wait` where holder, remote or another process do not let the step go on; `Retry` where the hub does not answer, or
     /// the ledger is to be read again.
     pub async fn take(&self, key: &ClaimKey, purpose: Purpose, ledger: &dyn Ledger) -> Result<Admission, Setback> {
+        match self
+            .run_take(key, purpose, ledger.record().is_used(), Some(ledger))
+            .await?
+        {
+            Taken::Use => Ok(Admission::Use),
+            Taken::Refused(Refusal::RemoteGone) if purpose == Purpose::Deprovision => Ok(Admission::RemoteGone),
+            Taken::Refused(why) => Err(refused(key, why)),
+            Taken::InUse(living) => Err(in_use(key, &living)),
+            Taken::RecordChanged => {
+                ledger.doubt();
+                let message = format!(
+                    "another process was at {} meanwhile; its record is read again",
+                    key.holder
+                );
+                Err(Setback::new(Class::Retry, "RecordChanged", message))
+            }
+        }
+    }
+
+    /// Holds the claim of a remote on the one that it is reached through. It stays while that remote exists: giving it up
+    /// because the way just closed could take it from under another who came in before. `closing` is what memory shows of the
+    /// outer remote, so that a claim is not made on one that is on its way out.
+    ///
+    /// A closing remote is still led through where something within may be to be taken away: where the inner one was seen
+    /// before, or is claimed. Both are durable, and both came after a claim that saw the way open.
+    ///
+    /// # Errors
+    /// `Wait` where the way is closed; `Retry` where the hub does not answer.
+    pub async fn hold(&self, key: &ClaimKey, closing: bool) -> Result<(), Setback> {
+        let way = if closing {
+            Taken::Refused(Refusal::RemoteCloses)
+        } else {
+            self.run_take(key, Purpose::Provision, false, None).await?
+        };
+        let taken = match way {
+            Taken::Refused(Refusal::RemoteCloses | Refusal::HolderLeaves) if self.leads_somewhere(key).await? => {
+                self.run_take(key, Purpose::Deprovision, true, None).await?
+            }
+            way => way,
+        };
+        match taken {
+            Taken::Use => Ok(()),
+            Taken::Refused(why) => Err(refused(key, why)),
+            Taken::InUse(living) => Err(in_use(key, &living)),
+            // The record of a remote's claim is the remote itself: there is no older one to hold.
+            Taken::RecordChanged => Err(Setback::new(Class::Bug, "RecordChanged", "a remote has no step record")),
+        }
+    }
+
+    /// Whether something may have been brought to the remote that holds this claim, by quorum reads.
+    async fn leads_somewhere(&self, key: &ClaimKey) -> Result<bool, Setback> {
+        let Holder::Remote { name, uid } = &key.holder else {
+            return Ok(false);
+        };
+        let api: Api<RemoteCluster> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = timed("the remote", api.get_opt(name)).await?;
+        let was_seen = found
+            .filter(|remote| remote.metadata.uid.as_deref() == Some(uid.as_str()))
+            .and_then(|remote| remote.status)
+            .is_some_and(|status| status.credential_hash.is_some());
+        let desk = Desk::of_claim(self, key, None);
+        Ok(was_seen || !desk.holders_on(uid).await?.is_empty())
+    }
+
+    async fn run_take(
+        &self,
+        key: &ClaimKey,
+        purpose: Purpose,
+        used: bool,
+        ledger: Option<&dyn Ledger>,
+    ) -> Result<Taken<OnHub>, Setback> {
         let name = key.name();
-        let used = ledger.record().is_used();
         let mut take = Take::new(self.own(), purpose, used, self.bears(&name), self.rules);
-        let mut desk = Desk::of_claim(self, key, Some(ledger));
+        let mut desk = Desk::of_claim(self, key, ledger);
         let taken = loop {
             if take.gives_back() {
                 self.set_borne(&name, false);
@@ -158,23 +292,7 @@ impl ClaimStore {
             }
         };
         self.set_borne(&name, taken == Taken::Use);
-        match taken {
-            Taken::Use => Ok(Admission::Use),
-            Taken::Refused(Refusal::RemoteGone) if purpose == Purpose::Deprovision => Ok(Admission::RemoteGone),
-            Taken::Refused(why) => Err(refused(key, why)),
-            Taken::InUse(living) => Err(in_use(key, &living)),
-            Taken::RecordChanged => {
-                ledger.doubt();
-                Err(Setback::new(
-                    Class::Retry,
-                    "RecordChanged",
-                    format!(
-                        "another process was at step {} meanwhile; its record is read again",
-                        key.step
-                    ),
-                ))
-            }
-        }
+        Ok(taken)
     }
 
     /// Gives a claim back: only while this process is the only one on it, and no record says that the step was done. Absent
@@ -192,10 +310,7 @@ impl ClaimStore {
             Released::Kept => Err(Setback::new(
                 Class::Wait,
                 "ClaimWasUsed",
-                format!(
-                    "step {} of {} is still to be taken away from {}",
-                    key.step, key.provision, key.remote
-                ),
+                format!("{} is still to be taken away from {}", key.holder, key.remote),
             )),
             Released::InUse(living) => Err(in_use(key, &living)),
         }
@@ -262,14 +377,18 @@ impl ClaimStore {
         Ok(())
     }
 
-    /// All claims on a remote, by a quorum list.
+    /// Gives back all claims that an object holds, which is gone.
     ///
     /// # Errors
-    /// If the hub does not answer.
-    pub async fn on_remote(&self, namespace: &str, remote_uid: &str) -> Result<Vec<RemoteClaim>, Setback> {
-        let selector = ListParams::default().labels(&format!("{REMOTE_LABEL}={remote_uid}"));
+    /// As [`ClaimStore::release`].
+    pub async fn release_all_of(&self, namespace: &str, holder: &Uid) -> Result<(), Setback> {
+        let selector = ListParams::default().labels(&format!("{HOLDER_LABEL}={holder}"));
         let api: Api<RemoteClaim> = Api::namespaced(self.client.clone(), namespace);
-        Ok(timed("the claims", api.list(&selector)).await?.items)
+        let held = timed("the claims", api.list(&selector)).await?.items;
+        for key in held.iter().filter_map(ClaimKey::of) {
+            self.release(&key).await?;
+        }
+        Ok(())
     }
 }
 
@@ -290,8 +409,8 @@ fn in_use(key: &ClaimKey, living: &[Instance]) -> Setback {
 
 fn refused(key: &ClaimKey, why: Refusal) -> Setback {
     let (reason, message) = match why {
-        Refusal::HolderGone => ("ProvisionGone", "the provision is gone".to_owned()),
-        Refusal::HolderLeaves => ("ProvisionLeaving", "the provision no longer wants this step".to_owned()),
+        Refusal::HolderGone => ("HolderGone", format!("{} is gone", key.holder)),
+        Refusal::HolderLeaves => ("HolderLeaving", format!("{} is no longer wanted", key.holder)),
         Refusal::RemoteGone => (
             "WaitingForRemote",
             format!("there is no RemoteCluster {} any more", key.remote),

@@ -1,7 +1,7 @@
 //! One client to one cluster: built field by field from what was judged, its own retries off, its writes behind the fence.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chandlery_core::cluster::Facts;
@@ -20,6 +20,7 @@ use crate::discovery::Discovery;
 use crate::fence::{FenceLayer, WriteFence};
 use crate::gate::GatedConnector;
 use crate::kubeconfig::{Credential, Policy, RemoteEndpoint};
+use crate::renewal::Renewal;
 
 /// How long a TCP and TLS handshake may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,7 +46,12 @@ pub(crate) struct Identity {
 
 /// A client to one cluster, and what was learnt of it.
 pub struct Connection {
-    pub(crate) client: Client,
+    /// The client, and how often it was another by now.
+    client: Mutex<(Client, u64)>,
+    /// Where its credential comes from, for a remote's.
+    pub(crate) renewal: OnceLock<Renewal>,
+    /// Who was there at the last look.
+    pub(crate) identity: Mutex<Option<String>>,
     pub(crate) discovery: Discovery,
     pub(crate) permits: Semaphore,
     pub(crate) breaker: Breaker,
@@ -60,7 +66,9 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl Connection {
     fn new(client: Client, host: String, port: u16) -> Arc<Self> {
         Arc::new(Self {
-            client,
+            client: Mutex::new((client, 0)),
+            renewal: OnceLock::new(),
+            identity: Mutex::default(),
             discovery: Discovery::default(),
             permits: Semaphore::new(CONCURRENT_REQUESTS),
             breaker: Breaker::default(),
@@ -93,8 +101,24 @@ impl Connection {
     }
 
     /// The client itself, for reads and watches of the host's own.
-    pub fn client(&self) -> &Client {
-        &self.client
+    pub fn client(&self) -> Client {
+        self.client_in_turn().0
+    }
+
+    /// The client, and which one it is.
+    pub(crate) fn client_in_turn(&self) -> (Client, u64) {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has requests from now on go by another client to the same cluster.
+    pub(crate) fn set_client(&self, client: Client) {
+        let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = (client, current.1 + 1);
+    }
+
+    /// Remembers who was there.
+    pub(crate) fn is(&self, identity: &str) {
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = Some(identity.to_owned());
     }
 
     /// Facts of the cluster under a name, with the identity that was just read.

@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use crate::claims::{ClaimKey, ClaimStore, REMOTE_LABEL};
+use crate::claims::{ClaimKey, ClaimStore, Holder, REMOTE_LABEL, spoken};
 use crate::records::{Failed, timed, timed_raw};
 
 /// Most calls of one run. More means that others change the same objects again and again.
@@ -242,21 +242,40 @@ impl<'a> Desk<'a> {
     }
 
     async fn read_holder(&self, key: &ClaimKey) -> Result<HolderState, Setback> {
-        let api: Api<Provision> = Api::namespaced(self.store.client.clone(), self.namespace);
-        Ok(match timed("the provision", api.get_opt(&key.provision)).await? {
-            None => HolderState::Gone,
-            Some(found) if found.metadata.uid.as_deref() != Some(key.provision_uid.as_str()) => HolderState::Gone,
-            Some(found) if found.metadata.deletion_timestamp.is_some() => HolderState::Leaving,
-            Some(found) if !found.spec.0.steps.iter().any(|step| step.name == key.step.as_str()) => {
-                HolderState::Leaving
+        let (metadata, is_wanted) = match &key.holder {
+            Holder::Step { provision, step, .. } => {
+                let api: Api<Provision> = Api::namespaced(self.store.client.clone(), self.namespace);
+                match timed("the provision", api.get_opt(provision)).await? {
+                    None => return Ok(HolderState::Gone),
+                    Some(found) => {
+                        let is_wanted = found.spec.0.steps.iter().any(|wanted| wanted.name == step.as_str());
+                        (found.metadata, is_wanted)
+                    }
+                }
             }
-            Some(_) => HolderState::Wants,
+            Holder::Remote { name, .. } => match timed("the remote within", self.remotes().get_opt(name)).await? {
+                None => return Ok(HolderState::Gone),
+                Some(found) => (found.metadata, true),
+            },
+        };
+        Ok(if metadata.uid.as_deref() != Some(key.holder.uid().as_str()) {
+            HolderState::Gone
+        } else if metadata.deletion_timestamp.is_some() || !is_wanted {
+            HolderState::Leaving
+        } else {
+            HolderState::Wants
         })
     }
 
     async fn read_record(&self, key: &ClaimKey) -> Result<Answer<OnHub>, Setback> {
+        let Holder::Step { uid, step, .. } = &key.holder else {
+            // A remote that is reached through another may have anything within while it is there, or while it is claimed.
+            let is_there = self.read_holder(key).await? != HolderState::Gone;
+            let used = is_there || !self.holders_on(key.holder.uid()).await?.is_empty();
+            return Ok(Answer::Record { used, held: true });
+        };
         let api: Api<StepRecord> = Api::namespaced(self.store.client.clone(), self.namespace);
-        let name = format!("{}.{}", key.provision_uid, key.step);
+        let name = format!("{uid}.{step}");
         let found = timed("the step record", api.get_opt(&name)).await?;
         let held = self.ledger.and_then(Ledger::version);
         Ok(Answer::Record {
@@ -297,7 +316,12 @@ impl<'a> Desk<'a> {
     }
 
     async fn list_claims(&self) -> Result<Answer<OnHub>, Setback> {
-        let selector = ListParams::default().labels(&format!("{REMOTE_LABEL}={}", self.remote_uid));
+        Ok(Answer::Claims(self.holders_on(self.remote_uid).await?))
+    }
+
+    /// Who holds a remote, by a quorum list of the claims that are not free.
+    pub(crate) async fn holders_on(&self, remote_uid: &Uid) -> Result<Vec<String>, Setback> {
+        let selector = ListParams::default().labels(&format!("{REMOTE_LABEL}={remote_uid}"));
         let all = timed("the claims", self.claims().list(&selector)).await?.items;
         let needs_finalizer = self.store.rules.keep(Rule::ClaimIsProtected);
         let is_held = |claim: &RemoteClaim| {
@@ -306,10 +330,10 @@ impl<'a> Desk<'a> {
         let mut holders: Vec<String> = all
             .into_iter()
             .filter(is_held)
-            .map(|claim| format!("Provision {} step {}", claim.spec.holder.name, claim.spec.holder.step))
+            .map(|claim| spoken(&claim.spec.holder))
             .collect();
         holders.sort();
-        Ok(Answer::Claims(holders))
+        Ok(holders)
     }
 
     async fn write_fence(

@@ -22,12 +22,11 @@ pub(crate) struct Admitted {
 
 /// What the guard of one scope goes by.
 pub(crate) struct Guard {
-    /// Name of the cluster, for the journal.
+    /// The way to the cluster, for the journal.
     pub(crate) scope: String,
     pub(crate) grant: Grant,
     /// Secrets (`namespace/name`) that hold credentials of remotes: denied whatever the grant.
     pub(crate) sealed_secrets: Vec<(String, String)>,
-    pub(crate) is_hub: bool,
 }
 
 fn invalid(path: &str, message: impl Into<String>) -> CallError {
@@ -89,8 +88,7 @@ impl Guard {
             namespace: target.namespace.as_deref(),
             name: Some(&target.name),
         };
-        let sealed = self.is_hub
-            && act.group.is_empty()
+        let sealed = act.group.is_empty()
             && act.resource == "secrets"
             && self
                 .sealed_secrets
@@ -232,7 +230,6 @@ mod tests {
             scope: "r".into(),
             grant: Grant::new(vec![rule]),
             sealed_secrets: vec![("a".into(), "kubeconfig".into())],
-            is_hub: true,
         }
     }
 

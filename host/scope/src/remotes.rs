@@ -21,10 +21,11 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use crate::claims::{Admission, ClaimKey};
+use crate::claims::{Admission, ClaimKey, Holder};
 use crate::connection::Connection;
-use crate::hub::{Blind, Hub, Sight, version_of};
+use crate::hub::Hub;
 use crate::life::RemoteKey;
+use crate::look::{Blind, Sight, version_of};
 use crate::records::{Failed, timed, timed_raw};
 use crate::scope::{ClusterScope, ScopeOptions};
 
@@ -132,14 +133,14 @@ impl Remotes {
             .cloned()
     }
 
-    fn scope(
+    async fn scope(
         &self,
         connection: Arc<Connection>,
         facts: chandlery_core::cluster::Facts,
         record: &Record,
         ledger: Arc<dyn Ledger>,
         place: Place,
-    ) -> Entered {
+    ) -> Result<Entered, Setback> {
         let Place { is_hub, doomed } = place;
         self.entered
             .lock()
@@ -150,12 +151,11 @@ impl Remotes {
             grant: (self.grant_of)(&record.receipt.plugin, is_hub),
             field_manager: names::field_manager(uid, &record.step),
             owner_mark: names::owner_mark(uid, &record.step),
-            sealed_secrets: if is_hub { self.hub.sealed_secrets() } else { Vec::new() },
-            is_hub,
+            sealed_secrets: self.hub.sealed_in(&facts.identity).await?,
         };
-        Entered::Scope(Arc::new(
+        Ok(Entered::Scope(Arc::new(
             ClusterScope::new(connection, facts, ledger, options).doomed(doomed),
-        ))
+        )))
     }
 
     /// Credential and identity, read once for all steps of this pass; a look that failed is looked again.
@@ -173,9 +173,11 @@ impl Remotes {
     fn claim_key(&self, remote: &str, remote_uid: &Uid, step: &StepName) -> ClaimKey {
         ClaimKey {
             namespace: self.context.namespace.clone(),
-            provision: self.context.provision.clone(),
-            provision_uid: self.context.provision_uid.clone(),
-            step: step.clone(),
+            holder: Holder::Step {
+                provision: self.context.provision.clone(),
+                uid: self.context.provision_uid.clone(),
+                step: step.clone(),
+            },
             remote: remote.to_owned(),
             remote_uid: remote_uid.clone(),
         }
@@ -268,20 +270,10 @@ impl Remotes {
                     Admission::Use => {}
                     Admission::RemoteGone => return Ok(Entered::Vanished(format!("RemoteCluster {name} is gone"))),
                 }
-                let facts = connection.facts(
-                    name,
-                    sight.identity.clone(),
-                    sight.version.clone(),
-                    vec![name.to_owned()],
-                );
+                let facts = connection.facts(name, sight.identity.clone(), sight.version.clone(), sight.path.clone());
                 let doomed = asked == Asked::Background && owner_lets_go;
-                Ok(self.scope(
-                    connection.clone(),
-                    facts,
-                    &record,
-                    ledger,
-                    Place { is_hub: false, doomed },
-                ))
+                let place = Place { is_hub: false, doomed };
+                self.scope(connection.clone(), facts, &record, ledger, place).await
             }
             (Verdict::Run, None) => Err(hold(Class::Retry)),
             (Verdict::NothingToDo, _) => Ok(Entered::Vanished("nothing was ever written".to_owned())),
@@ -328,7 +320,7 @@ impl Remotes {
             "metadata": {"name": left.remote, "uid": left.remote_uid}, "status": {"leftBehind": [entry]}});
         // One manager per step: each keeps its own entry of the list.
         let parameters = PatchParams::apply(&names::field_manager(provision, &left.step)).force();
-        let api: Api<RemoteCluster> = Api::namespaced(self.hub.connection.client.clone(), &self.context.namespace);
+        let api: Api<RemoteCluster> = Api::namespaced(self.hub.connection.client(), &self.context.namespace);
         match timed_raw(api.patch_status(&left.remote, &parameters, &Patch::Apply(&patch))).await {
             Ok(_) | Err(Failed::Api(404 | 409)) => Ok(()),
             Err(failed) => Err(failed.into_setback("the remote")),
@@ -384,20 +376,15 @@ impl Remotes {
             Err(error) => return Err(Setback::new(Class::Retry, "HubUnreachable", error.to_string())),
         };
         let facts = connection.facts(HUB, identity, version, Vec::new());
-        Ok(self.scope(
-            connection,
-            facts,
-            &record,
-            ledger,
-            Place {
-                is_hub: true,
-                doomed: false,
-            },
-        ))
+        let place = Place {
+            is_hub: true,
+            doomed: false,
+        };
+        self.scope(connection, facts, &record, ledger, place).await
     }
 
     async fn namespace_is_ending(&self) -> Result<bool, Setback> {
-        let api: Api<Namespace> = Api::all(self.hub.connection.client.clone());
+        let api: Api<Namespace> = Api::all(self.hub.connection.client());
         let found = timed("the namespace", api.get_opt(&self.context.namespace)).await?;
         Ok(found.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()))
     }

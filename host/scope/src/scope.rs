@@ -35,8 +35,6 @@ pub struct ScopeOptions {
     pub owner_mark: String,
     /// Secrets (`namespace`, `name`) that hold credentials of remotes.
     pub sealed_secrets: Vec<(String, String)>,
-    /// Whether this is the cluster the daemon runs in.
-    pub is_hub: bool,
 }
 
 /// One cluster for one call of one step.
@@ -66,15 +64,18 @@ impl ClusterScope {
             field_manager,
             owner_mark,
             sealed_secrets,
-            is_hub,
         } = options;
+        let scope = if facts.path.is_empty() {
+            facts.name.clone()
+        } else {
+            facts.path.join("/")
+        };
         Self {
             connection,
             guard: Guard {
-                scope: facts.name.clone(),
+                scope,
                 grant,
                 sealed_secrets,
-                is_hub,
             },
             facts,
             ledger,
@@ -244,7 +245,7 @@ impl ClusterScope {
     }
 
     async fn list_recorded(&self, query: Query) -> Result<Page, CallError> {
-        let span = crate::guard::span(&self.facts.name, Verb::List, &query.gvk);
+        let span = crate::guard::span(&self.guard.scope, Verb::List, &query.gvk);
         let outcome = self.list_page(query).await;
         let result = outcome.as_ref().err().map_or("ok", CallError::reason);
         span.record("result", result);
@@ -316,8 +317,7 @@ impl ClusterScope {
         let sealed =
             |item: &Value| {
                 let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-                self.guard.is_hub
-                    && served.resource == "secrets"
+                served.resource == "secrets"
                     && self.guard.sealed_secrets.iter().any(|(namespace, name)| {
                         namespace == text("/metadata/namespace") && name == text("/metadata/name")
                     })

@@ -99,10 +99,9 @@ impl ClusterScope {
         };
         // The host undoes what was done under a grant, whatever the grant is by now.
         let host = Guard {
-            scope: self.facts.name.clone(),
+            scope: self.guard.scope.clone(),
             grant: Grant::everything(),
             sealed_secrets: Vec::new(),
-            is_hub: false,
         };
         let admitted = host.admit(served, &entry.object, Verb::Delete, None)?;
         let outcome = self.undo_found(&admitted, entry).await;
@@ -361,7 +360,6 @@ mod tests {
             field_manager: "chandlery/uid/step".into(),
             owner_mark: "uid/step".into(),
             sealed_secrets: vec![],
-            is_hub: false,
         };
         let scope = ClusterScope::new(Connection::to(cluster(&object)), facts, ledger, options);
         let entry = Entry {

@@ -120,7 +120,7 @@ impl Watches {
         for (place, names, served) in ready {
             let shared = places.entry(place.clone()).or_insert_with(|| {
                 let resource = served.api_resource();
-                let client = bounded(connection.client());
+                let client = bounded(&connection.client());
                 let api: Api<PartialObjectMeta<DynamicObject>> = match &place.namespace {
                     Some(namespace) => Api::namespaced_with(client, namespace, &resource),
                     None => Api::all_with(client, &resource),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use chandlery_core::cluster::{CallError, REQUEST_TIMEOUT};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
+use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
@@ -123,13 +124,24 @@ impl Connection {
         }
     }
 
-    /// Sends a request once.
+    /// Sends a request once; once more with a credential that was rotated meanwhile.
     pub(crate) async fn send(&self, ask: Ask) -> Result<Answer, NoAnswer> {
         let _permit = self
             .permits
             .acquire()
             .await
             .map_err(|_| NoAnswer::NotSent("the connection is closed".into()))?;
+        let (client, turn) = self.client_in_turn();
+        let answer = self.send_by(&client, ask.clone()).await;
+        if let Ok(Answer { status: 401, .. }) = &answer
+            && let Some(client) = self.renewed(turn).await
+        {
+            return self.send_by(&client, ask).await;
+        }
+        answer
+    }
+
+    async fn send_by(&self, client: &Client, ask: Ask) -> Result<Answer, NoAnswer> {
         let request = Request::builder()
             .method(ask.method)
             .uri(&ask.uri)
@@ -138,7 +150,7 @@ impl Connection {
             .body(ask.body.map_or_else(Body::empty, Body::from))
             .map_err(|error| NoAnswer::NotSent(format!("{} is no request: {error}", ask.uri)))?;
         let exchange = async {
-            let response = self.client.send(request).await.map_err(lost)?;
+            let response = client.send(request).await.map_err(lost)?;
             let status = response.status().as_u16();
             let retry_after = response
                 .headers()

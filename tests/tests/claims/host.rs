@@ -16,7 +16,7 @@ use chandlery_core::task::{Done, Export, Outcome};
 use chandlery_core::{Digest, ObjectRef, Setback, StepName, Uid};
 use chandlery_engine::{Look as Eyes, compile, pass, undo_all};
 use chandlery_scope::kubeconfig::{Policy, parse};
-use chandlery_scope::{Admission, ArgoCd, ClaimKey, ClaimStore, InstanceIdentity, RecordStore, RemoteKey};
+use chandlery_scope::{Admission, ArgoCd, ClaimKey, ClaimStore, Holder, InstanceIdentity, RecordStore, RemoteKey};
 use chandlery_simulator::Simulator;
 use chandlery_simulator::faults::{AnswerBody, Faults, Faulty, Plan, Ran};
 use futures::future::BoxFuture;
@@ -289,9 +289,11 @@ impl Process {
     fn key(&self, holder: &str) -> ClaimKey {
         ClaimKey {
             namespace: TEAM.into(),
-            provision: holder.into(),
-            provision_uid: self.uid(holder),
-            step: "s".parse().unwrap(),
+            holder: Holder::Step {
+                provision: holder.into(),
+                uid: self.uid(holder),
+                step: "s".parse().unwrap(),
+            },
             remote: REMOTE.into(),
             remote_uid: self.remote.uid.clone(),
         }

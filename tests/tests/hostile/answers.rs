@@ -49,7 +49,6 @@ pub(super) fn desk_by(connection: Arc<Connection>, server: &Server) -> Desk {
         field_manager: "chandlery/uid/step".into(),
         owner_mark: "uid/step".into(),
         sealed_secrets: vec![],
-        is_hub: false,
     };
     Desk {
         scope: ClusterScope::new(connection, server.facts(), ledger.clone(), options),

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{TcpListener, TcpStream};
 
-use chandlery_tests::Team;
+use chandlery_tests::{Team, at, wait_until};
 use serde_json::{Value, json};
 
 use super::{WORLD, east, team};
@@ -148,5 +148,54 @@ fn two_registrations_one_url_two_tokens() {
     assert!(team.find(east(), "c").is_none() && other.find(east(), "d").is_none());
     for name in ["a", "b", "c", "d"] {
         team.remove(name);
+    }
+}
+
+#[test]
+fn the_end_of_a_credential_is_told_seven_days_and_one_day_ahead() {
+    let team = team();
+    let kubectl = east().plane.client();
+    let home = format!("--namespace={}", team.name);
+    kubectl.text(["create", "serviceaccount", "brief", &home]).unwrap();
+    let who = format!("--serviceaccount={}:brief", team.name);
+    kubectl
+        .text([
+            "create",
+            "clusterrolebinding",
+            &team.name,
+            "--clusterrole=cluster-admin",
+            &who,
+        ])
+        .unwrap();
+    let lasting = |duration: &str| {
+        let token = kubectl.text(["create", "token", "brief", &home, duration]).unwrap();
+        east().plane.kubeconfig_with_token(token.trim())
+    };
+    let touch = |word: &str| {
+        // A remote that nobody uses is looked at again when its spec changes.
+        WORLD.hub.merge(
+            &at("chandlery.dev/v1alpha1", "RemoteCluster", &team.named("brief")),
+            &json!({"spec": {"source": {"secretRef": {"name": word}}}}),
+        );
+    };
+    let until = |reason: &str| {
+        wait_until(format!("the remote says {reason:?} of its credential"), || {
+            let seen = team.seen_remote("brief");
+            (seen.is_ready() && seen.condition("CredentialExpires").1 == reason).then_some(seen)
+        })
+    };
+    team.remote("brief", &lasting("--duration=72h"));
+    let seen = until("WithinSevenDays");
+    let end = seen.0["status"]["credentialExpires"].as_str().unwrap();
+    assert!(seen.condition("CredentialExpires").2.contains(end), "{seen:?}");
+    team.secret("briefer", &lasting("--duration=1h"));
+    touch("briefer");
+    until("WithinOneDay");
+    team.secret("lasting", &east().guest_kubeconfig());
+    touch("lasting");
+    until("");
+    let told = WORLD.hub.list("events.k8s.io/v1", "Event", &team.name);
+    for word in ["CredentialWithinSevenDays", "CredentialWithinOneDay"] {
+        assert!(told.iter().any(|event| event["reason"] == word), "{word}: {told:?}");
     }
 }

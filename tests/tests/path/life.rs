@@ -90,7 +90,7 @@ fn kubectl_shows_where_things_stand() {
     );
     assert_eq!(columns(&shown, 1)[..2], ["east", "True"], "{shown}");
     let shown = table("chclaim");
-    assert_eq!(columns(&shown, 0), ["NAME", "REMOTE", "PROVISION", "STEP", "AGE"]);
+    assert_eq!(columns(&shown, 0), ["NAME", "REMOTE", "KIND", "HOLDER", "STEP", "AGE"]);
     assert!(
         shown.lines().any(|line| line.contains(" p ") && line.contains("first")),
         "{shown}"

@@ -13,7 +13,7 @@ use chandlery::core::cluster::REQUEST_TIMEOUT;
 use chandlery::core::{Class, Setback, Uid, backoff};
 use chandlery::scope::Watches;
 use chandlery::{Host, Plugins};
-use chandlery_api::{Provision, RemoteClaim};
+use chandlery_api::{Provision, RemoteClaim, RemoteCluster};
 use kube::Client;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) claims: Store<RemoteClaim>,
     /// Has a Provision looked at again.
     pub(crate) nudge: UnboundedSender<ObjectRef<Provision>>,
+    /// Has a RemoteCluster looked at again.
+    pub(crate) nudge_remote: UnboundedSender<ObjectRef<RemoteCluster>>,
     pub(crate) concurrent_steps: usize,
 }
 

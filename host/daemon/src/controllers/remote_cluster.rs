@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chandlery::core::claim::{Registered, TornDown, Trigger};
-use chandlery::core::remote::{Glimpse, RemoteState};
+use chandlery::core::remote::{Expiring, Glimpse, RemoteState};
 use chandlery::core::{Class, Setback, Uid, backoff};
 use chandlery::scope::{ArgoCd, OnHub, Registrar, RemoteKey, Unregistered};
-use chandlery_api::condition::{READY, RECONCILING, STALLED, State, merge};
+use chandlery_api::condition::{CREDENTIAL_EXPIRES, READY, RECONCILING, STALLED, State, merge};
 use chandlery_api::{Endpoint, RemoteClaim, RemoteCluster, RemoteClusterStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use serde_json::json;
 
 use super::{Failed, Shared, ended, finalizer, timed, uid_of};
@@ -200,6 +200,7 @@ impl One<'_> {
                     kubernetes_version: Some(sight.version),
                     identity: Some(recorded),
                     credential_hash: Some(sight.credential_hash),
+                    credential_expires: sight.expires.map(Time),
                     unreachable_since: None,
                     ..before.clone()
                 };
@@ -224,6 +225,7 @@ impl One<'_> {
                 (blind.glimpse, blind.setback, delay, known)
             }
         };
+        known.path = self.shared.host.parts.hub.path_to(self.remote);
         let mut as_known = self.remote.clone();
         as_known.status = Some(known.clone());
         let state = glimpse.map(|glimpse| RemoteState::of(glimpse, chandlery::scope::known(&as_known)));
@@ -252,7 +254,9 @@ impl One<'_> {
         let waits = self.remote.spec.abandon_after.is_some()
             && known.unreachable_since.is_some()
             && known.abandoned_at.is_none();
-        (states, known, if waits { delay.min(ABANDON_LOOK) } else { delay })
+        let nears = left_of(&known).and_then(Expiring::changes_in).unwrap_or(delay);
+        let delay = if waits { delay.min(ABANDON_LOOK) } else { delay };
+        (states, known, delay.min(nears))
     }
 
     fn key(&self) -> RemoteKey {
@@ -332,8 +336,15 @@ impl One<'_> {
                 .shared
                 .provisions
                 .find(|provision| provision.metadata.uid.as_deref() == Some(claim.spec.holder.uid.as_str()));
+            let inner = self
+                .shared
+                .host
+                .parts
+                .hub
+                .remotes
+                .find(|remote| remote.metadata.uid.as_deref() == Some(claim.spec.holder.uid.as_str()));
             // Who is there and works gives back by itself.
-            if holder.is_some_and(|holder| !holder.spec.0.paused) {
+            if inner.is_some() || holder.is_some_and(|holder| !holder.spec.0.paused) {
                 continue;
             }
             if let Err(setback) = self.shared.host.collect(claim).await {
@@ -387,6 +398,11 @@ impl One<'_> {
         let torn_down = claims.tear_down(&self.key(), Trigger::Deletion, registrar).await?;
         let setback = match torn_down {
             TornDown::Done | TornDown::Nothing => {
+                // What is reached through another held that one until now. If this does not come to its end, the other's
+                // look finds a claim of nobody's.
+                if self.remote.spec.via.is_some() {
+                    claims.release_all_of(&self.key().namespace, &self.uid).await?;
+                }
                 self.shared.host.parts.hub.forget(&self.uid);
                 self.looks
                     .0
@@ -470,9 +486,14 @@ impl One<'_> {
         known: RemoteClusterStatus,
     ) -> RemoteClusterStatus {
         let generation = self.remote.metadata.generation;
+        let mut states = states.to_vec();
+        if let (Some(expiring), Some(Time(end))) = (left_of(&known).and_then(Expiring::of), &known.credential_expires) {
+            let message = format!("the credential in use ends at {end}");
+            states.push(State::new(CREDENTIAL_EXPIRES, true, expiring.reason(), message));
+        }
         RemoteClusterStatus {
             observed_generation: generation,
-            conditions: merge(&before.conditions, states, generation, Timestamp::now()),
+            conditions: merge(&before.conditions, &states, generation, Timestamp::now()),
             ..known
         }
     }
@@ -491,17 +512,25 @@ impl One<'_> {
                 .patch_status(&name, &PatchParams::apply("chandlery").force(), &Patch::Apply(&patch)),
         )
         .await?;
-        let ready = |status: &RemoteClusterStatus| {
-            status
-                .conditions
-                .iter()
-                .find(|c| c.type_ == READY)
-                .map(|c| (c.status.clone(), c.reason.clone()))
+        let reason = |status: &RemoteClusterStatus, kind: &str| {
+            let found = status.conditions.iter().find(|c| c.type_ == kind);
+            found.map(|c| (c.status.clone(), c.reason.clone()))
         };
-        let turned = ready(&before) != ready(&after)
+        let turned = reason(&before, READY) != reason(&after, READY)
             || before.credential_hash != after.credential_hash
             || before.abandoned_at != after.abandoned_at;
         let condition = after.conditions.iter().find(|c| c.type_ == READY).cloned();
+        let expires = after.conditions.iter().find(|c| c.type_ == CREDENTIAL_EXPIRES);
+        if let Some(expires) =
+            expires.filter(|_| reason(&before, CREDENTIAL_EXPIRES) != reason(&after, CREDENTIAL_EXPIRES))
+        {
+            tracing::warn!(remote = %format!("{namespace}/{name}"), message = expires.message, "a credential ends soon");
+            let word = format!("Credential{}", expires.reason);
+            self.shared
+                .teller
+                .tell(self.remote, false, &word, &expires.message)
+                .await;
+        }
         self.looks.with(&self.uid, |r| r.status = Some(after));
         if let Some(condition) = condition
             && turned
@@ -520,7 +549,28 @@ impl One<'_> {
                 provision.metadata.namespace.as_deref() == Some(&namespace)
                     && provision.spec.0.remotes.iter().any(|remote| remote.reference == name)
             });
+            self.nudge_within(&namespace, &name);
         }
         Ok(())
     }
+
+    /// Has the remotes looked at again that are reached through this one.
+    fn nudge_within(&self, namespace: &str, name: &str) {
+        let remotes = self.shared.host.parts.hub.remotes.state();
+        let is_within = |remote: &&Arc<RemoteCluster>| {
+            remote.spec.via.as_deref() == Some(name) && remote.metadata.namespace.as_deref() == Some(namespace)
+        };
+        for inner in remotes.iter().filter(is_within) {
+            if let Ok(uid) = uid_of(inner.as_ref()) {
+                self.looks.with(&uid, |r| r.next = None);
+            }
+            let _ = self.shared.nudge_remote.send(ObjectRef::from_obj(inner.as_ref()));
+        }
+    }
+}
+
+/// How long the credential in use has to go; nothing where it does not say.
+fn left_of(known: &RemoteClusterStatus) -> Option<Duration> {
+    let Time(end) = known.credential_expires.as_ref()?;
+    Some(Duration::try_from(end.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
 }
