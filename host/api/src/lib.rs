@@ -15,7 +15,7 @@ pub use plugin::{
     AllowedNamespaces, ConfigMapSource, FileSource, Grants, Plugin, PluginSource, PluginSpec, PluginStatus,
 };
 pub use provision::{Provision, ProvisionObjectSpec, ProvisionStatus, StepStatus};
-pub use remote_claim::{ClaimHolder, ClaimedRemote, HolderKind, RemoteClaim, RemoteClaimSpec};
+pub use remote_claim::{ClaimHolder, ClaimedRemote, ForeignKind, RemoteClaim, RemoteClaimSpec};
 pub use remote_cluster::{
     ArgoCdSpec, Endpoint, LeftBehind, RegistrationSpec, RemoteCluster, RemoteClusterSpec, RemoteClusterStatus,
     RemotePhase, RemoteSource, SecretKeyRef, WhenUnreachable,

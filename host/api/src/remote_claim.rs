@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// That a step of a Provision, or a remote that is reached through it, uses a remote, and which host processes act on it.
+/// That a step of a Provision or of another program's object, or a remote that is reached through it, uses a remote, and which host processes act on it.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "chandlery.dev",
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     category = "chandlery",
     shortname = "chclaim",
-    doc = "That a step of a Provision, or a remote that is reached through it, uses a remote. Written by Chandlery only; the remote lives while claims on it exist.",
+    doc = "That a step of a Provision or of another program's object, or a remote that is reached through it, uses a remote. Written by Chandlery only; the remote lives while claims on it exist.",
     printcolumn = r#"{"name":"Remote","type":"string","jsonPath":".spec.remote.name"}"#,
     printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.holder.kind"}"#,
     printcolumn = r#"{"name":"Holder","type":"string","jsonPath":".spec.holder.name"}"#,
@@ -48,22 +48,26 @@ pub struct ClaimedRemote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
-    /// What it is.
-    pub kind: HolderKind,
+    /// `Provision`, `RemoteCluster` for one that is reached through the remote, or the kind of another program's object.
+    pub kind: String,
+    /// Of another program's object: its `apiVersion` and the plural of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<ForeignKind>,
     /// Its name, in the claim's namespace.
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Which of a Provision's steps.
+    /// Which of its steps; none for a RemoteCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
 }
 
-/// What holds a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum HolderKind {
-    /// A step of a Provision.
-    Provision,
-    /// A RemoteCluster that is reached through the remote.
-    RemoteCluster,
+/// A kind that is not Chandlery's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignKind {
+    /// `group/version`, or `v1`.
+    pub api_version: String,
+    /// Plural, as in a URL.
+    pub resource: String,
 }

@@ -15,7 +15,7 @@ use chandlery_runtime::Runtime;
 use chandlery_scope::{ClusterScope, Connection, ScopeOptions};
 use serde_json::Value;
 
-use crate::plugins::compile_schema;
+use crate::plugins::{compile_schema, problems_of};
 
 /// One call to be made.
 pub struct Once {
@@ -107,14 +107,7 @@ pub async fn call_once(runtime: &Runtime, once: Once) -> Result<OnceReport, Once
     let description = runtime.describe(&plugin).await.map_err(failed(&inventory))?;
     if export == Export::Provision {
         let validator = compile_schema(&description.spec_schema).map_err(OnceError::Schema)?;
-        let mut problems: Vec<_> = validator
-            .iter_errors(&spec)
-            .take(20)
-            .map(|error| chandlery_core::cluster::Problem {
-                path: error.instance_path().to_string(),
-                message: error.to_string(),
-            })
-            .collect();
+        let mut problems = problems_of(&validator, &spec);
         if problems.is_empty() {
             problems = runtime
                 .check(&plugin, &spec, &limits)

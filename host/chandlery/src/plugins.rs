@@ -67,15 +67,19 @@ impl Registered {
 
     /// What a spec breaks of the schema, at most 20 problems; paths are in the spec.
     pub fn schema_problems(&self, spec: &Value) -> Vec<Problem> {
-        self.validator
-            .iter_errors(spec)
-            .take(20)
-            .map(|error| Problem {
-                path: error.instance_path().to_string(),
-                message: chandlery_core::readiness::one_line(&error.to_string()),
-            })
-            .collect()
+        problems_of(&self.validator, spec)
     }
+}
+
+/// What a document breaks of a schema, at most 20 problems.
+pub(crate) fn problems_of(validator: &jsonschema::Validator, document: &Value) -> Vec<Problem> {
+    let errors = validator.iter_errors(document).take(20);
+    errors
+        .map(|error| Problem {
+            path: error.instance_path().to_string(),
+            message: chandlery_core::readiness::one_line(&error.to_string()),
+        })
+        .collect()
 }
 
 /// Compiles a JSON Schema that refers to nothing outside itself.

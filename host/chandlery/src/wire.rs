@@ -13,7 +13,9 @@ use chandlery_core::task::{Export, Failure, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
 use chandlery_engine::{Graph, Look, Pass};
 use chandlery_runtime::Runtime;
-use chandlery_scope::{ClaimKey, Holder, Hub, Left, RecordStore, Remotes, StepContext, Subscriber, Watches};
+use chandlery_scope::{
+    ClaimKey, Holder, Hub, Left, Owner, OwnerKind, RecordStore, Remotes, StepContext, Subscriber, Watches,
+};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef as StoreRef, Store};
@@ -105,9 +107,12 @@ impl Host {
         let records = self.parts.records.of(&namespace, &name, uid);
         let spec = &provision.spec.0;
         let context = StepContext {
-            namespace: namespace.clone(),
-            provision: name.clone(),
-            provision_uid: uid.clone(),
+            owner: Owner {
+                kind: OwnerKind::Provision,
+                namespace: namespace.clone(),
+                name: name.clone(),
+                uid: uid.clone(),
+            },
             service_account: spec.service_account_name.clone(),
             deleting: meta.deletion_timestamp.is_some(),
             name_to_remote: spec
@@ -170,15 +175,23 @@ impl Host {
         let Some(key) = ClaimKey::of(claim) else {
             return Ok(());
         };
-        let Holder::Step { provision, uid, .. } = &key.holder else {
+        let (name, uid) = match &key.holder {
             // A remote has nothing on the one it is reached through; what is on itself is under other claims.
-            return self.parts.hub.claims.release(&key).await;
+            Holder::Remote { .. } => return self.parts.hub.claims.release(&key).await,
+            Holder::Step {
+                owner: OwnerKind::Provision,
+                name,
+                uid,
+                ..
+            } => (name, uid),
+            // Only the program that knows its steps can undo them.
+            Holder::Step { .. } => return Ok(()),
         };
         let turn = self.turn(uid);
         let _turn = turn.lock().await;
         let is_held_by_nobody = self.parts.hub.claims.is_held_by_nobody(&key).await?;
         if is_held_by_nobody {
-            let mut remnant = Provision::new(provision, ProvisionObjectSpec(ProvisionSpec::default()));
+            let mut remnant = Provision::new(name, ProvisionObjectSpec(ProvisionSpec::default()));
             remnant.metadata.namespace = Some(key.namespace.clone());
             remnant.metadata.uid = Some(uid.to_string());
             let look = Look {

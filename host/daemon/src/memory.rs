@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chandlery::core::cluster::Problem;
-use chandlery::core::{Class, StepName, Uid, backoff};
-use chandlery::engine::{Graph, Look, Pass, RowState, StepRow};
+use chandlery::core::{StepName, Uid, backoff};
+use chandlery::engine::{Graph, Look, Pass, StepRow};
 use chandlery_api::ProvisionStatus;
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +98,7 @@ impl Remembered {
                 continue;
             }
             let round = self.rounds.entry(row.step.clone()).or_insert(0);
-            let delay = delay(row, *round);
+            let delay = row.delay(*round, rand::random());
             *round = round.saturating_add(1);
             // Woken while it ran: what it saw may be old by now.
             if !self.due.contains(&row.step) {
@@ -146,17 +146,6 @@ impl Remembered {
     }
 }
 
-/// How long a step is left alone.
-fn delay(row: &StepRow, round: u32) -> Duration {
-    let jitter = rand::random();
-    match (row.state, row.class) {
-        (RowState::Waiting | RowState::Removing, _) => backoff::of_yield(row.after, jitter),
-        // Only a person can help, and what they change wakes the step; looked at rarely for what cannot be watched.
-        (_, Some(Class::UserFix | Class::Bug)) => backoff::retry(round.saturating_add(4), jitter),
-        _ => backoff::retry(round, jitter),
-    }
-}
-
 /// What is remembered of all Provisions, by UID: a successor of the same name starts anew.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<HashMap<Uid, Remembered>>);
@@ -200,6 +189,8 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use chandlery::core::Class;
+
     use super::*;
     use chandlery::core::Setback;
 

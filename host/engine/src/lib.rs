@@ -19,4 +19,4 @@ pub use pass::{Look, Pass, pass, undo_all};
 pub use provisioner::{DeletionMode, OwnersProvisioners, Provisioner, Provisioners};
 pub use row::{RowState, StepRow};
 pub use template::Template;
-pub use tree::{On, Tree, concurrent, remote, serial, step, when};
+pub use tree::{On, Tree, background, concurrent, remote, serial, step, when};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chandlery_core::cluster::ClusterAccess;
+use chandlery_core::grant::Grant;
 use chandlery_core::ports::{self, Call};
 use chandlery_core::task::{Export, Outcome, Request};
 use chandlery_core::{Class, Digest, Setback, Uid};
@@ -37,11 +38,24 @@ pub trait Provisioner: Send + Sync {
     /// What it was set to do. A step that is done runs again once this differs from what it was last run with.
     fn settings(&self) -> Value;
 
+    /// What it is: a step runs again once this is another. Of its name by default, as code of this process has no digest that
+    /// one could pin.
+    fn digest(&self) -> Digest {
+        Digest::of(self.name().as_bytes())
+    }
+
+    /// What it may do, on remotes (`false`) or on the hub (`true`); everything by default. What its credentials allow there is
+    /// the last word all the same.
+    #[allow(unused_variables, reason = "names are for those who write their own")]
+    fn grant(&self, on_hub: bool) -> Grant {
+        Grant::everything()
+    }
+
     /// Brings the cluster to the settings in `task.spec`.
     ///
     /// # Errors
     /// A setback, by whose class it is tried again: see [`Class`].
-    async fn provision(&self, scope: &dyn ClusterAccess, task: &Request) -> Result<Outcome, Setback>;
+    async fn provision(&self, scope: &Arc<dyn ClusterAccess>, task: &Request) -> Result<Outcome, Setback>;
 
     /// Takes away what the inventory does not show; the host empties that afterwards. Done by default.
     ///
@@ -50,7 +64,7 @@ pub trait Provisioner: Send + Sync {
     #[allow(unused_variables, reason = "names are for those who write their own")]
     async fn deprovision(
         &self,
-        scope: &dyn ClusterAccess,
+        scope: &Arc<dyn ClusterAccess>,
         task: &Request,
         deletion: DeletionMode,
     ) -> Result<Outcome, Setback> {
@@ -103,9 +117,8 @@ pub struct OwnersProvisioners<'a> {
 
 #[async_trait]
 impl ports::Plugins for OwnersProvisioners<'_> {
-    /// Of its name: code of this process has no digest that one could pin.
     fn digest(&self, plugin: &str) -> Result<Digest, Setback> {
-        self.provisioners.known(plugin).map(|_| Digest::of(plugin.as_bytes()))
+        self.provisioners.known(plugin).map(|known| known.digest())
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Outcome, Setback> {
@@ -120,16 +133,16 @@ impl ports::Plugins for OwnersProvisioners<'_> {
             now: self.now.clone(),
             round: call.round,
         };
-        let scope: &dyn ClusterAccess = call.scope.as_ref();
+        let scope: Arc<dyn ClusterAccess> = call.scope;
         match call.export {
-            Export::Provision => provisioner.provision(scope, &task).await,
+            Export::Provision => provisioner.provision(&scope, &task).await,
             Export::Deprovision { doomed } => {
                 let deletion = if doomed {
                     DeletionMode::Background
                 } else {
                     DeletionMode::Foreground
                 };
-                provisioner.deprovision(scope, &task, deletion).await
+                provisioner.deprovision(&scope, &task, deletion).await
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chandlery_core::cluster::Watched;
-use chandlery_core::{Class, Setback, StepName};
+use chandlery_core::{Class, Setback, StepName, backoff};
 use serde_json::Value;
 
 /// Where a step stands.
@@ -51,6 +51,16 @@ pub struct StepRow {
 }
 
 impl StepRow {
+    /// How long the step is left alone that has not come to its end for the `round`-th time in a row, spread by `jitter` (0 to 1).
+    pub fn delay(&self, round: u32, jitter: f64) -> Duration {
+        match (self.state, self.class) {
+            (RowState::Waiting | RowState::Removing, _) => backoff::of_yield(self.after, jitter),
+            // Only a person can help, and what they change wakes the step; looked at rarely for what cannot be watched.
+            (_, Some(Class::UserFix | Class::Bug)) => backoff::retry(round.saturating_add(4), jitter),
+            _ => backoff::retry(round, jitter),
+        }
+    }
+
     /// A row without anything to wait for.
     pub fn new(step: &StepName, on: &str, state: RowState, reason: &str, message: impl Into<String>) -> Self {
         Self {

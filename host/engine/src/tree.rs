@@ -24,6 +24,7 @@ enum Shape {
     Concurrent(Vec<Tree>),
     When(String, Box<Tree>),
     On(String, Box<Tree>),
+    Background(Box<Tree>),
 }
 
 /// One step.
@@ -65,6 +66,12 @@ impl On {
     }
 }
 
+/// A child that need not be seen gone where its remote is itself about to be destroyed, in the same deletion. It is asked anew
+/// each time, and holds for this child only: never for what is deeper in another remote.
+pub fn background(child: Tree) -> Tree {
+    Tree(Shape::Background(Box::new(child)))
+}
+
 impl Tree {
     /// All Provisioners in the tree.
     pub fn provisioners(&self) -> Provisioners {
@@ -81,7 +88,7 @@ impl Tree {
                     child.each(see);
                 }
             }
-            Shape::When(_, child) | Shape::On(_, child) => child.each(see),
+            Shape::When(_, child) | Shape::On(_, child) | Shape::Background(child) => child.each(see),
         }
     }
 
@@ -106,6 +113,7 @@ impl Tree {
 struct Place<'a> {
     on: Option<&'a str>,
     conditions: Vec<&'a str>,
+    in_background: bool,
     /// Steps that must be done first.
     after: Vec<StepName>,
 }
@@ -145,9 +153,17 @@ impl Compiling {
                 place.conditions.push(condition);
                 self.walk(child, &place, &format!("{path}/when"))
             }
+            Shape::Background(child) => {
+                let place = Place {
+                    in_background: true,
+                    ..place.clone()
+                };
+                self.walk(child, &place, &format!("{path}/background"))
+            }
             Shape::On(remote, child) => {
                 let mut place = place.clone();
                 place.on = Some(remote);
+                place.in_background = false;
                 self.walk(child, &place, &format!("{path}/on"))
             }
         }
@@ -205,7 +221,7 @@ impl Compiling {
             before: before.collect(),
             on: place.on.unwrap_or_default().to_owned(),
             when,
-            background_deletion: false,
+            background_deletion: place.in_background,
             plugin: name.to_string(),
             with: Template::literal(provisioner.settings()),
         };

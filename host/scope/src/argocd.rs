@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chandlery_api::RemoteCluster;
 use chandlery_core::claim::Registration;
 use chandlery_core::{Class, Setback, Uid};
 use k8s_openapi::ByteString;
@@ -28,27 +29,39 @@ const TYPE_LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
 pub struct ArgoCd {
     api: Api<Secret>,
     namespace: String,
+    name: String,
     remote: Uid,
     /// What it is to say; nothing where it is only to be deleted.
     wanted: Option<BTreeMap<String, String>>,
 }
 
 impl ArgoCd {
-    /// The registration in Argo CD's namespace, where it is only looked at or deleted.
-    pub fn new(client: Client, namespace: &str, remote: Uid) -> Self {
+    /// The registration of a remote, where it is only looked at or deleted. None for one that is not to be registered, or not
+    /// by us: who only uses a remote never registers it.
+    pub fn of(client: Client, remote: &RemoteCluster) -> Option<Self> {
+        let spec = &remote.spec;
+        let argocd = &spec.registration.as_ref().filter(|_| spec.controller)?.argocd;
+        let name = argocd.name.clone().or_else(|| remote.metadata.name.clone());
+        let remote = remote.metadata.uid.as_deref()?.parse().ok()?;
+        Some(Self::new(client, &argocd.namespace, remote, &name.unwrap_or_default()))
+    }
+
+    /// The registration in Argo CD's namespace; `name` is the cluster's as Argo CD shows it.
+    pub fn new(client: Client, namespace: &str, remote: Uid, name: &str) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
+            name: name.to_owned(),
             remote,
             wanted: None,
         }
     }
 
-    /// The same, to say this: `name` is the cluster's as Argo CD shows it.
+    /// The same, to say where the cluster is.
     #[must_use]
-    pub fn saying(self, name: &str, endpoint: &RemoteEndpoint) -> Self {
+    pub fn saying(self, endpoint: &RemoteEndpoint) -> Self {
         let wanted = [
-            ("name", name.to_owned()),
+            ("name", self.name.clone()),
             ("server", endpoint.server.as_str().trim_end_matches('/').to_owned()),
             ("config", config(endpoint).to_string()),
         ];
@@ -56,6 +69,15 @@ impl ArgoCd {
             wanted: Some(wanted.map(|(key, value)| (key.to_owned(), value)).into()),
             ..self
         }
+    }
+
+    /// That there is one of its name that is not ours.
+    pub fn is_foreign(&self) -> Setback {
+        let message = format!(
+            "Secret {} is not Chandlery's, and has the registration's name",
+            self.path()
+        );
+        Setback::new(Class::UserFix, "RegistrationForeign", message)
     }
 
     /// `namespace/name` of the Secret.

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chandlery_api::{ClaimHolder, ClaimedRemote, HolderKind, RemoteClaim, RemoteClaimSpec, RemoteCluster};
+use chandlery_api::{ClaimHolder, ClaimedRemote, ForeignKind, RemoteClaim, RemoteClaimSpec, RemoteCluster};
 use chandlery_core::claim::{
     Answer, Call, HolderState, Instance, Machine as _, Next, Purpose, Refusal, Release, Released, Rules, Sighting,
     Take, Taken,
@@ -13,7 +13,7 @@ use chandlery_core::claim::{
 use chandlery_core::names::FINALIZER;
 use chandlery_core::ports::Ledger;
 use chandlery_core::{Class, Setback, StepName, Uid};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -26,14 +26,39 @@ pub(crate) const REMOTE_LABEL: &str = "chandlery.dev/remote";
 /// Label with the UID of the object that holds.
 const HOLDER_LABEL: &str = "chandlery.dev/holder";
 
+/// An object of the hub that has steps: all that is kept of them is in its namespace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Owner {
+    /// What it is.
+    pub kind: OwnerKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: Uid,
+}
+
+/// What owns steps.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OwnerKind {
+    /// A Provision.
+    Provision,
+    /// An object of a program that embeds the host. Whether it still wants a step is known to that program only, which asks for
+    /// no other.
+    Foreign(ApiResource),
+}
+
 /// Who holds a claim.
 #[derive(Debug, Clone)]
 pub enum Holder {
-    /// A step of a Provision.
+    /// A step.
     Step {
-        /// Name of the Provision.
-        provision: String,
-        /// Its UID.
+        /// Of what.
+        owner: OwnerKind,
+        /// Name of the owner.
+        name: String,
+        /// UID of the owner.
         uid: Uid,
         /// Which step.
         step: StepName,
@@ -47,7 +72,20 @@ pub enum Holder {
     },
 }
 
+const PROVISION: &str = "Provision";
+const REMOTE_CLUSTER: &str = "RemoteCluster";
+
 impl Holder {
+    /// A step of an owner.
+    pub fn step(owner: &Owner, step: &StepName) -> Self {
+        Holder::Step {
+            owner: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            step: step.clone(),
+        }
+    }
+
     /// UID of the object that holds.
     pub fn uid(&self) -> &Uid {
         match self {
@@ -57,23 +95,43 @@ impl Holder {
 
     fn of(holder: &ClaimHolder) -> Option<Self> {
         let (name, uid) = (holder.name.clone(), holder.uid.parse().ok()?);
-        Some(match holder.kind {
-            HolderKind::Provision => Holder::Step {
-                provision: name,
-                uid,
-                step: holder.step.as_deref()?.parse().ok()?,
-            },
-            HolderKind::RemoteCluster => Holder::Remote { name, uid },
-        })
+        let owner = match (&holder.foreign, holder.kind.as_str()) {
+            (Some(foreign), kind) => {
+                let (group, version) = foreign
+                    .api_version
+                    .split_once('/')
+                    .unwrap_or(("", &foreign.api_version));
+                let kind = GroupVersionKind::gvk(group, version, kind);
+                OwnerKind::Foreign(ApiResource::from_gvk_with_plural(&kind, &foreign.resource))
+            }
+            (None, PROVISION) => OwnerKind::Provision,
+            (None, REMOTE_CLUSTER) => return Some(Holder::Remote { name, uid }),
+            (None, _) => return None,
+        };
+        let step = holder.step.as_deref()?.parse().ok()?;
+        Some(Holder::Step { owner, name, uid, step })
     }
 
     fn object(&self) -> ClaimHolder {
-        let (kind, name, step) = match self {
-            Holder::Step { provision, step, .. } => (HolderKind::Provision, provision, Some(step.to_string())),
-            Holder::Remote { name, .. } => (HolderKind::RemoteCluster, name, None),
+        let (kind, foreign, name, step) = match self {
+            Holder::Step { owner, name, step, .. } => {
+                let (kind, foreign) = match owner {
+                    OwnerKind::Provision => (PROVISION, None),
+                    OwnerKind::Foreign(kind) => {
+                        let foreign = ForeignKind {
+                            api_version: kind.api_version.clone(),
+                            resource: kind.plural.clone(),
+                        };
+                        (kind.kind.as_str(), Some(foreign))
+                    }
+                };
+                (kind, foreign, name, Some(step.to_string()))
+            }
+            Holder::Remote { name, .. } => (REMOTE_CLUSTER, None, name, None),
         };
         ClaimHolder {
-            kind,
+            kind: kind.to_owned(),
+            foreign,
             name: name.clone(),
             uid: self.uid().to_string(),
             step,
@@ -83,11 +141,12 @@ impl Holder {
 
 /// As people are told who uses a remote.
 pub(crate) fn spoken(holder: &ClaimHolder) -> String {
-    match (holder.kind, &holder.step) {
-        (HolderKind::Provision, Some(step)) => format!("Provision {} step {step}", holder.name),
-        (HolderKind::Provision, None) => format!("Provision {}", holder.name),
-        (HolderKind::RemoteCluster, _) => format!("RemoteCluster {}", holder.name),
-    }
+    let step = holder
+        .step
+        .as_ref()
+        .map(|step| format!(" step {step}"))
+        .unwrap_or_default();
+    format!("{} {}{step}", holder.kind, holder.name)
 }
 
 impl std::fmt::Display for Holder {

@@ -10,10 +10,10 @@ use chandlery_core::ports::Ledger;
 use chandlery_core::record::Target;
 use chandlery_core::{Class, Setback, Uid};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use crate::claims::{ClaimKey, ClaimStore, Holder, REMOTE_LABEL, spoken};
+use crate::claims::{ClaimKey, ClaimStore, Holder, OwnerKind, REMOTE_LABEL, spoken};
 use crate::records::{Failed, timed, timed_raw};
 
 /// Most calls of one run. More means that others change the same objects again and again.
@@ -243,14 +243,30 @@ impl<'a> Desk<'a> {
 
     async fn read_holder(&self, key: &ClaimKey) -> Result<HolderState, Setback> {
         let (metadata, is_wanted) = match &key.holder {
-            Holder::Step { provision, step, .. } => {
+            Holder::Step {
+                owner: OwnerKind::Provision,
+                name,
+                step,
+                ..
+            } => {
                 let api: Api<Provision> = Api::namespaced(self.store.client.clone(), self.namespace);
-                match timed("the provision", api.get_opt(provision)).await? {
+                match timed("the provision", api.get_opt(name)).await? {
                     None => return Ok(HolderState::Gone),
                     Some(found) => {
                         let is_wanted = found.spec.0.steps.iter().any(|wanted| wanted.name == step.as_str());
                         (found.metadata, is_wanted)
                     }
+                }
+            }
+            Holder::Step {
+                owner: OwnerKind::Foreign(kind),
+                name,
+                ..
+            } => {
+                let api: Api<DynamicObject> = Api::namespaced_with(self.store.client.clone(), self.namespace, kind);
+                match timed("the owner", api.get_metadata_opt(name)).await? {
+                    None => return Ok(HolderState::Gone),
+                    Some(found) => (found.metadata, true),
                 }
             }
             Holder::Remote { name, .. } => match timed("the remote within", self.remotes().get_opt(name)).await? {

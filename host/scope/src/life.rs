@@ -1,7 +1,7 @@
 //! A remote's registration and its end: the runs of `Register` and `TearDown` on the hub.
 
 use chandlery_core::claim::{Answer, Call, Register, Registered, TearDown, TornDown, Trigger};
-use chandlery_core::{Setback, Uid};
+use chandlery_core::{Class, Setback, Uid};
 
 use crate::claims::ClaimStore;
 use crate::desk::{Desk, OnHub, Registrar, Unregistered};
@@ -39,6 +39,16 @@ impl ClaimStore {
         Ok(desk.answer(&Call::ReadRemote).await? == Answer::Remote(None))
     }
 
+    /// Who holds claims on a remote that are not free, by a quorum list, as people are told.
+    ///
+    /// # Errors
+    /// If the hub does not answer.
+    pub async fn users(&self, remote: &RemoteKey) -> Result<Vec<String>, Setback> {
+        Desk::of_remote(self, &remote.namespace, &remote.name, &remote.uid, &Unregistered)
+            .holders_on(&remote.uid)
+            .await
+    }
+
     /// Tears a remote down as far as it may be. One run at a time per remote in this process.
     ///
     /// # Errors
@@ -53,5 +63,35 @@ impl ClaimStore {
         Desk::of_remote(self, &remote.namespace, &remote.name, &remote.uid, registrar)
             .drive(&mut tear_down)
             .await
+    }
+}
+
+/// What a tear-down waits for that has not come to its end.
+pub fn waits(torn_down: TornDown<OnHub>) -> Setback {
+    match torn_down {
+        TornDown::InUse(mut users) => {
+            let more = users.len().saturating_sub(10);
+            users.truncate(10);
+            let mut message = format!("in use by {}", users.join(", "));
+            if more > 0 {
+                message.push_str(&format!(" and {more} more"));
+            }
+            Setback::new(Class::Wait, "InUse", message)
+        }
+        TornDown::Registering(_) => Setback::new(
+            Class::Wait,
+            "Registering",
+            "another process may be writing its registration",
+        ),
+        TornDown::Deregistering => Setback::new(
+            Class::Wait,
+            "Deregistering",
+            "its registration is deleted and not gone yet",
+        ),
+        TornDown::Done | TornDown::Nothing | TornDown::Again => Setback::new(
+            Class::Retry,
+            "HubConflict",
+            "it was changed by somebody else; it is read again",
+        ),
     }
 }

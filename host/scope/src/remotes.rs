@@ -21,7 +21,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use crate::claims::{Admission, ClaimKey, Holder};
+use crate::claims::{Admission, ClaimKey, Holder, Owner};
 use crate::connection::Connection;
 use crate::hub::Hub;
 use crate::life::RemoteKey;
@@ -29,19 +29,15 @@ use crate::look::{Blind, Sight, version_of};
 use crate::records::{Failed, timed, timed_raw};
 use crate::scope::{ClusterScope, ScopeOptions};
 
-/// What a provision's pass brings to entering a remote.
+/// What a pass brings to entering a remote.
 pub struct StepContext {
-    /// Namespace of the provision.
-    pub namespace: String,
-    /// Its name.
-    pub provision: String,
-    /// Its UID.
-    pub provision_uid: Uid,
+    /// Whose steps they are.
+    pub owner: Owner,
     /// The ServiceAccount its steps on the hub act as.
     pub service_account: Option<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Names within the provision to names of RemoteClusters.
+    /// Names of remotes in its steps to names of RemoteClusters.
     pub name_to_remote: HashMap<String, String>,
 }
 
@@ -146,7 +142,7 @@ impl Remotes {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(record.step.clone(), connection.clone());
-        let uid = &self.context.provision_uid;
+        let uid = &self.context.owner.uid;
         let options = ScopeOptions {
             grant: (self.grant_of)(&record.receipt.plugin, is_hub),
             field_manager: names::field_manager(uid, &record.step),
@@ -172,12 +168,8 @@ impl Remotes {
 
     fn claim_key(&self, remote: &str, remote_uid: &Uid, step: &StepName) -> ClaimKey {
         ClaimKey {
-            namespace: self.context.namespace.clone(),
-            holder: Holder::Step {
-                provision: self.context.provision.clone(),
-                uid: self.context.provision_uid.clone(),
-                step: step.clone(),
-            },
+            namespace: self.context.owner.namespace.clone(),
+            holder: Holder::step(&self.context.owner, step),
             remote: remote.to_owned(),
             remote_uid: remote_uid.clone(),
         }
@@ -225,7 +217,7 @@ impl Remotes {
         let record = ledger.record();
         let remote = self
             .hub
-            .remote(&self.context.namespace, name)
+            .remote(&self.context.owner.namespace, name)
             .filter(|remote| remote.metadata.uid.as_deref() == Some(uid.as_str()));
         let (seen, known, owner_lets_go) = match &remote {
             Some(remote) => {
@@ -244,7 +236,7 @@ impl Remotes {
                 };
                 // What memory does not show may only be too new.
                 let key = RemoteKey {
-                    namespace: self.context.namespace.clone(),
+                    namespace: self.context.owner.namespace.clone(),
                     name: name.to_owned(),
                     uid: uid.clone(),
                 };
@@ -309,7 +301,7 @@ impl Remotes {
 
     /// Writes down on the RemoteCluster what a step leaves on it, before the step's own record goes.
     async fn record_left(&self, left: &Left) -> Result<(), Setback> {
-        let provision = &self.context.provision_uid;
+        let provision = &self.context.owner.uid;
         let entry = LeftBehind {
             provision: provision.to_string(),
             step: left.step.to_string(),
@@ -320,7 +312,7 @@ impl Remotes {
             "metadata": {"name": left.remote, "uid": left.remote_uid}, "status": {"leftBehind": [entry]}});
         // One manager per step: each keeps its own entry of the list.
         let parameters = PatchParams::apply(&names::field_manager(provision, &left.step)).force();
-        let api: Api<RemoteCluster> = Api::namespaced(self.hub.connection.client(), &self.context.namespace);
+        let api: Api<RemoteCluster> = Api::namespaced(self.hub.connection.client(), &self.context.owner.namespace);
         match timed_raw(api.patch_status(&left.remote, &parameters, &Patch::Apply(&patch))).await {
             Ok(_) | Err(Failed::Api(404 | 409)) => Ok(()),
             Err(failed) => Err(failed.into_setback("the remote")),
@@ -339,7 +331,7 @@ impl Remotes {
         ledger: Arc<dyn Ledger>,
     ) -> Result<Entered, Setback> {
         let record = ledger.record();
-        let namespace = &self.context.namespace;
+        let namespace = &self.context.owner.namespace;
         let Some(connection) = self.hub.tenant(namespace, service_account).await? else {
             let missing = format!("ServiceAccount {namespace}/{service_account} is not there");
             if purpose == Purpose::Deprovision && self.namespace_is_ending().await? {
@@ -385,7 +377,7 @@ impl Remotes {
 
     async fn namespace_is_ending(&self) -> Result<bool, Setback> {
         let api: Api<Namespace> = Api::all(self.hub.connection.client());
-        let found = timed("the namespace", api.get_opt(&self.context.namespace)).await?;
+        let found = timed("the namespace", api.get_opt(&self.context.owner.namespace)).await?;
         Ok(found.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()))
     }
 }
@@ -411,10 +403,10 @@ impl ports::Remotes for Remotes {
             .name_to_remote
             .get(on)
             .ok_or_else(|| wait(format!("there is no remote {on}")))?;
-        let remote = self.hub.remote(&self.context.namespace, name).ok_or_else(|| {
+        let remote = self.hub.remote(&self.context.owner.namespace, name).ok_or_else(|| {
             wait(format!(
                 "there is no RemoteCluster {name} in namespace {} yet",
-                self.context.namespace
+                self.context.owner.namespace
             ))
         })?;
         if remote.metadata.deletion_timestamp.is_some() {

@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("chandlery", 5),
     ("chandlery-daemon", 6),
     ("chandlery-cli", 6),
+    ("embedding", 6),
     ("xtask", 7),
 ];
 
@@ -57,6 +58,7 @@ const RESERVED: &[(Family, &[&str])] = &[
             "chandlery-scope",
             "chandlery-install",
             "chandlery",
+            "embedding",
             "chandlery-daemon",
             "chandlery-cli",
         ],

@@ -16,7 +16,9 @@ use chandlery_core::task::{Done, Export, Outcome};
 use chandlery_core::{Digest, ObjectRef, Setback, StepName, Uid};
 use chandlery_engine::{Look as Eyes, compile, pass, undo_all};
 use chandlery_scope::kubeconfig::{Policy, parse};
-use chandlery_scope::{Admission, ArgoCd, ClaimKey, ClaimStore, Holder, InstanceIdentity, RecordStore, RemoteKey};
+use chandlery_scope::{
+    Admission, ArgoCd, ClaimKey, ClaimStore, Holder, InstanceIdentity, OwnerKind, RecordStore, RemoteKey,
+};
 use chandlery_simulator::Simulator;
 use chandlery_simulator::faults::{AnswerBody, Faults, Faulty, Plan, Ran};
 use futures::future::BoxFuture;
@@ -279,7 +281,7 @@ impl Process {
             "users": [{"name": "u", "user": {"token": "t"}}]});
         let now = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
         let endpoint = parse(kubeconfig.to_string().as_bytes(), None, Policy::default(), now).unwrap();
-        ArgoCd::new(self.client.clone(), ARGOCD, self.remote.uid.clone()).saying(REMOTE, &endpoint)
+        ArgoCd::new(self.client.clone(), ARGOCD, self.remote.uid.clone(), REMOTE).saying(&endpoint)
     }
 
     fn uid(&self, holder: &str) -> Uid {
@@ -290,7 +292,8 @@ impl Process {
         ClaimKey {
             namespace: TEAM.into(),
             holder: Holder::Step {
-                provision: holder.into(),
+                owner: OwnerKind::Provision,
+                name: holder.into(),
                 uid: self.uid(holder),
                 step: "s".parse().unwrap(),
             },

@@ -1,6 +1,5 @@
 //! One file per kind: read the object once, hand it on, write its status if that changed.
 
-mod finalizer;
 pub(crate) mod plugin;
 pub(crate) mod provision;
 pub(crate) mod remote_cluster;

@@ -15,7 +15,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::controller::Action;
 use serde_json::json;
 
-use super::{Failed, Shared, ended, finalizer, timed};
+use super::{Failed, Shared, ended, timed};
+use chandlery::scope::finalizer;
 
 /// What is remembered of plugins: which generation was loaded, how often it failed, what was last written.
 #[derive(Default)]

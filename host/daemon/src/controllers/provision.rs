@@ -12,9 +12,10 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use serde_json::json;
 
-use super::{Failed, Shared, ended, finalizer, timed, uid_of};
+use super::{Failed, Shared, ended, timed, uid_of};
 use crate::metrics::Ended;
 use crate::status;
+use chandlery::scope::finalizer;
 
 /// One look at one Provision.
 pub(crate) async fn reconcile(provision: Arc<Provision>, shared: Arc<Shared>) -> Result<Action, Failed> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chandlery::core::claim::{Registered, TornDown, Trigger};
 use chandlery::core::remote::{Expiring, Glimpse, RemoteState};
 use chandlery::core::{Class, Setback, Uid, backoff};
-use chandlery::scope::{ArgoCd, OnHub, Registrar, RemoteKey, Unregistered};
+use chandlery::scope::{ArgoCd, Registrar, RemoteKey, Unregistered, waits};
 use chandlery_api::condition::{CREDENTIAL_EXPIRES, READY, RECONCILING, STALLED, State, merge};
 use chandlery_api::{Endpoint, RemoteClaim, RemoteCluster, RemoteClusterStatus};
 use jiff::Timestamp;
@@ -18,7 +18,8 @@ use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
 use serde_json::json;
 
-use super::{Failed, Shared, ended, finalizer, timed, uid_of};
+use super::{Failed, Shared, ended, timed, uid_of};
+use chandlery::scope::finalizer;
 
 /// How often a remote is looked at that nobody uses just now. Steps look for themselves.
 const LOOK: Duration = Duration::from_secs(300);
@@ -267,20 +268,9 @@ impl One<'_> {
         }
     }
 
-    /// Where it is registered, if anywhere and by us.
-    fn argocd(&self) -> Option<ArgoCd> {
-        let spec = &self.remote.spec;
-        let argocd = &spec.registration.as_ref().filter(|_| spec.controller)?.argocd;
-        Some(ArgoCd::new(
-            self.shared.client.clone(),
-            &argocd.namespace,
-            self.uid.clone(),
-        ))
-    }
-
     /// Registers what is claimed, and removes the registration of what no longer is. Answers what the status is to say.
     async fn keep_registered(&self, known: &RemoteClusterStatus) -> Result<Option<String>, Setback> {
-        let Some(argocd) = self.argocd() else {
+        let Some(argocd) = ArgoCd::of(self.shared.client.clone(), self.remote) else {
             return Ok(None);
         };
         let claims = &self.shared.host.parts.hub.claims;
@@ -295,7 +285,7 @@ impl One<'_> {
                     self.looks.with(&self.uid, |r| r.registration = Registration::Absent);
                     Ok(None)
                 }
-                waits => Err(self.waits(waits)),
+                torn_down => Err(waits(torn_down)),
             };
         }
         let hash = known.credential_hash.clone().unwrap_or_default();
@@ -303,13 +293,7 @@ impl One<'_> {
             return Ok(at(&argocd));
         }
         let endpoint = self.shared.host.parts.hub.endpoint(self.remote).await?;
-        let name = self
-            .remote
-            .spec
-            .registration
-            .as_ref()
-            .and_then(|r| r.argocd.name.clone());
-        let argocd = argocd.saying(&name.unwrap_or_else(|| self.key().name), &endpoint);
+        let argocd = argocd.saying(&endpoint);
         match claims.register(&self.key(), &argocd).await? {
             Registered::Current => {
                 self.looks
@@ -317,14 +301,7 @@ impl One<'_> {
                 Ok(at(&argocd))
             }
             Registered::Closed => Ok(None),
-            Registered::Foreign => Err(Setback::new(
-                Class::UserFix,
-                "RegistrationForeign",
-                format!(
-                    "Secret {} is not Chandlery's, and has the registration's name",
-                    argocd.path()
-                ),
-            )),
+            Registered::Foreign => Err(argocd.is_foreign()),
         }
     }
 
@@ -353,43 +330,13 @@ impl One<'_> {
         }
     }
 
-    /// What a tear-down waits for.
-    fn waits(&self, torn_down: TornDown<OnHub>) -> Setback {
-        match torn_down {
-            TornDown::InUse(mut users) => {
-                let more = users.len().saturating_sub(10);
-                users.truncate(10);
-                let mut message = format!("in use by {}", users.join(", "));
-                if more > 0 {
-                    message.push_str(&format!(" and {more} more"));
-                }
-                Setback::new(Class::Wait, "InUse", message)
-            }
-            TornDown::Registering(_) => Setback::new(
-                Class::Wait,
-                "Registering",
-                "another process may be writing its registration",
-            ),
-            TornDown::Deregistering => Setback::new(
-                Class::Wait,
-                "Deregistering",
-                "its registration is deleted and not gone yet",
-            ),
-            TornDown::Done | TornDown::Nothing | TornDown::Again => Setback::new(
-                Class::Retry,
-                "HubConflict",
-                "it was changed by somebody else; it is read again",
-            ),
-        }
-    }
-
     /// Stays until the tear-down has come to its end.
     async fn close(&self) -> Result<Action, Setback> {
         if !finalizer::has(self.remote) {
             return Ok(Action::await_change());
         }
         self.collect_remnants().await;
-        let argocd = self.argocd();
+        let argocd = ArgoCd::of(self.shared.client.clone(), self.remote);
         let registrar: &dyn Registrar = match &argocd {
             Some(argocd) => argocd,
             None => &Unregistered,
@@ -412,7 +359,7 @@ impl One<'_> {
                 return Ok(Action::await_change());
             }
             TornDown::Again => return Ok(Action::requeue(Duration::from_millis(100))),
-            waits => self.waits(waits),
+            torn_down => waits(torn_down),
         };
         // Also on its way out it is looked at: what is on it may be given up meanwhile.
         let now = Instant::now();

@@ -9,8 +9,8 @@ use chandlery_core::ports::Ports;
 use chandlery_core::task::{Done, Outcome, Request, Wait};
 use chandlery_core::{Class, Setback, Uid};
 use chandlery_engine::{
-    DeletionMode, Look, Pass, Provisioner, Provisioners, RowState, Tree, concurrent, pass, remote, serial, step,
-    undo_all, when,
+    DeletionMode, Look, Pass, Provisioner, Provisioners, RowState, Tree, background, concurrent, pass, remote, serial,
+    step, undo_all, when,
 };
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ impl Provisioner for Item {
     fn settings(&self) -> Value {
         self.settings.clone()
     }
-    async fn provision(&self, scope: &dyn ClusterAccess, task: &Request) -> Result<Outcome, Setback> {
+    async fn provision(&self, scope: &Arc<dyn ClusterAccess>, task: &Request) -> Result<Outcome, Setback> {
         self.told
             .lock()
             .unwrap()
@@ -73,7 +73,12 @@ impl Provisioner for Item {
             .await;
         self.answer.0.lock().unwrap().clone()
     }
-    async fn deprovision(&self, _: &dyn ClusterAccess, _: &Request, mode: DeletionMode) -> Result<Outcome, Setback> {
+    async fn deprovision(
+        &self,
+        _: &Arc<dyn ClusterAccess>,
+        _: &Request,
+        mode: DeletionMode,
+    ) -> Result<Outcome, Setback> {
         self.told
             .lock()
             .unwrap()
@@ -297,4 +302,20 @@ fn the_inner_of_two_places_counts() {
     let graph = tree.compile(serde_json::Map::new()).unwrap();
     let places: Vec<_> = graph.nodes().iter().map(|node| node.on.as_str()).collect();
     assert_eq!(places, ["outer", "inner"]);
+}
+
+#[test]
+fn background_holds_for_its_child_and_not_for_what_is_deeper_in_another_remote() {
+    let program = Program::default();
+    let tree = remote("outer").provision_on(background(serial([
+        program.item("a"),
+        remote("inner").provision_on(serial([program.item("b"), background(program.item("c"))])),
+    ])));
+    let graph = tree.compile(serde_json::Map::new()).unwrap();
+    let marked: Vec<_> = graph
+        .nodes()
+        .iter()
+        .map(|node| (node.name.as_str(), node.background_deletion))
+        .collect();
+    assert_eq!(marked, [("a", true), ("b", false), ("c", true)]);
 }

@@ -1,15 +1,16 @@
 //! Our finalizer on an object: stored before the first effect, taken off after the last.
 
-use chandlery::core::Setback;
-use chandlery::core::names::FINALIZER;
+use chandlery_core::names::FINALIZER;
+use chandlery_core::{Class, Setback};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use super::timed;
+use crate::records::{Failed, timed_raw};
 
-pub(super) fn has<K: Resource>(object: &K) -> bool {
+/// Whether it is there.
+pub fn has<K: Resource>(object: &K) -> bool {
     object
         .meta()
         .finalizers
@@ -20,7 +21,10 @@ pub(super) fn has<K: Resource>(object: &K) -> bool {
 
 /// Stores the finalizer. When this returns it is durable: the answer is what was stored. Never for an object that is being
 /// deleted; the API would refuse it.
-pub(super) async fn add<K>(api: &Api<K>, object: &K) -> Result<(), Setback>
+///
+/// # Errors
+/// `Wait` with the reason `Gone` if the object is not there any more, `Retry` if it was changed meanwhile or the hub does not answer.
+pub async fn add<K>(api: &Api<K>, object: &K) -> Result<(), Setback>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -39,7 +43,10 @@ where
 }
 
 /// Takes the finalizer off. Fails if it is not where it was read: somebody else changed the list, and it is read again.
-pub(super) async fn remove<K>(api: &Api<K>, object: &K) -> Result<(), Setback>
+///
+/// # Errors
+/// As [`add`].
+pub async fn remove<K>(api: &Api<K>, object: &K) -> Result<(), Setback>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -67,15 +74,16 @@ where
 {
     let name = object.meta().name.clone().unwrap_or_default();
     let patch = serde_json::from_value(Value::Array(operations))
-        .map_err(|error| Setback::new(chandlery::core::Class::Bug, "InvalidPatch", error.to_string()))?;
+        .map_err(|error| Setback::new(Class::Bug, "InvalidPatch", error.to_string()))?;
     let parameters = PatchParams {
         field_manager: Some("chandlery".into()),
         ..PatchParams::default()
     };
-    timed(
-        "the finalizer",
-        api.patch(&name, &parameters, &Patch::<()>::Json(patch)),
-    )
-    .await
-    .map(|_| ())
+    match timed_raw(api.patch(&name, &parameters, &Patch::<()>::Json(patch))).await {
+        Ok(_) => Ok(()),
+        Err(Failed::Api(404)) => Err(Setback::new(Class::Wait, "Gone", format!("{name} is gone"))),
+        // A test of the patch that failed.
+        Err(Failed::Api(422)) => Err(Failed::Api(409).into_setback("the finalizer")),
+        Err(failed) => Err(failed.into_setback("the finalizer")),
+    }
 }
