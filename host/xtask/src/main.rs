@@ -153,6 +153,21 @@ enum Figures {
         #[arg(long)]
         yes: bool,
     },
+    /// A thousand remotes in memory: dead ones beside others, idle ones, coming and going, a rotation under load.
+    ///
+    /// Builds a release binary first (about 10 minutes), then takes about 10 minutes. Prints one table and writes
+    /// target/bench/scopes.json. Leave the machine alone meanwhile.
+    Scopes {
+        /// Rounds of each comparison.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Measure this chandlery binary instead of building a release.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+        /// Agree to changes outside ~/.cache/chandlery (a target of rustup, or packages of the system).
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Subcommand)]
@@ -218,6 +233,9 @@ fn run(task: Task) -> Result<ExitCode> {
             binary,
             consent: Consent::new(yes),
         })?,
+        Task::Bench {
+            what: Figures::Scopes { rounds, binary, yes },
+        } => bench::scopes(rounds, binary, Consent::new(yes))?,
         Task::Test { only, yes, new_seeds } => {
             let tally = test::run(&test::Options {
                 only,

@@ -3,9 +3,10 @@
 use std::io;
 use std::net::{TcpListener, TcpStream};
 
-use chandlery_tests::{Team, at, wait_until};
+use chandlery_tests::{Cluster, Team, at, wait_until};
 use serde_json::{Value, json};
 
+use super::proxy::Proxy;
 use super::{WORLD, east, team};
 
 fn config(team: &Team<'_>, remote: &str, name: &str) -> Value {
@@ -100,6 +101,55 @@ fn blackholed_remote_does_not_delay_others() {
     }
 }
 
+/// A token of a new ServiceAccount that may do everything in a cluster.
+fn master(team: &Team<'_>, cluster: &Cluster) -> String {
+    let kubectl = cluster.plane.client();
+    let home = format!("--namespace={}", team.name);
+    kubectl.text(["create", "serviceaccount", "master", &home]).unwrap();
+    let who = format!("--serviceaccount={}:master", team.name);
+    kubectl
+        .text([
+            "create",
+            "clusterrolebinding",
+            &team.name,
+            "--clusterrole=cluster-admin",
+            &who,
+        ])
+        .unwrap();
+    kubectl
+        .text(["create", "token", "master", &home])
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn two_clusters_behind_one_proxy_path() {
+    let team = team();
+    // The hub serves as the second cluster.
+    let proxy = Proxy::start(east(), &WORLD.hub);
+    team.remote("a", &proxy.kubeconfig("/a", &master(&team, east())));
+    team.remote("b", &proxy.kubeconfig("/b", &master(&team, &WORLD.hub)));
+    for name in ["a", "b"] {
+        team.provision(name, &[name], config(&team, name, name));
+    }
+    for name in ["a", "b"] {
+        team.until_ready(name);
+    }
+    let (a, b) = (team.seen_remote("a"), team.seen_remote("b"));
+    assert_eq!(
+        a.0["status"]["endpoint"], b.0["status"]["endpoint"],
+        "one host and port"
+    );
+    assert_ne!(a.0["status"]["identity"], b.0["status"]["identity"], "two clusters");
+    let places = |name: &str| (team.find(east(), name).is_some(), team.find(&WORLD.hub, name).is_some());
+    assert_eq!((places("a"), places("b")), ((true, false), (false, true)));
+    for name in ["a", "b"] {
+        team.remove(name);
+    }
+    assert_eq!((places("a"), places("b")), ((false, false), (false, false)));
+}
+
 /// A ServiceAccount of the east that may look at namespaces and do all in the given one; a token of it.
 fn account(team: &Team<'_>, name: &str, namespace: &str) -> String {
     let kubectl = east().plane.client();
@@ -156,19 +206,9 @@ fn the_end_of_a_credential_is_told_seven_days_and_one_day_ahead() {
     let team = team();
     let kubectl = east().plane.client();
     let home = format!("--namespace={}", team.name);
-    kubectl.text(["create", "serviceaccount", "brief", &home]).unwrap();
-    let who = format!("--serviceaccount={}:brief", team.name);
-    kubectl
-        .text([
-            "create",
-            "clusterrolebinding",
-            &team.name,
-            "--clusterrole=cluster-admin",
-            &who,
-        ])
-        .unwrap();
+    master(&team, east());
     let lasting = |duration: &str| {
-        let token = kubectl.text(["create", "token", "brief", &home, duration]).unwrap();
+        let token = kubectl.text(["create", "token", "master", &home, duration]).unwrap();
         east().plane.kubeconfig_with_token(token.trim())
     };
     let touch = |word: &str| {

@@ -12,6 +12,7 @@ mod identity;
 mod in_use;
 mod life;
 mod on_the_hub;
+mod proxy;
 mod quiet;
 mod remotes;
 mod waits;

@@ -1,9 +1,11 @@
 //! A figure is a ratio in one run, or stands beside its goal; nothing here passes or fails.
 
+mod cluster;
 mod load;
 mod measure;
 mod path;
 mod rounds;
+mod scopes;
 mod table;
 
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use std::path::PathBuf;
 use crate::consent::Consent;
 
 pub use path::run as path;
+pub use scopes::run as scopes;
 
 /// How figures are taken.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::control_plane::ControlPlane;
 
@@ -45,6 +46,15 @@ pub fn identity_kubeconfig(hub: &ControlPlane) -> Result<String> {
         .text(["create", "token", ACCOUNT, &namespace, "--duration=8h"])
         .context("asking for a token of the daemon's ServiceAccount")?;
     Ok(hub.kubeconfig_with_token(token.trim()))
+}
+
+/// The objects that a verb of `chandlery` prints as YAML.
+///
+/// # Errors
+/// If it prints none.
+pub fn printed_objects(binary: &Path, verb: &str) -> Result<Vec<Value>> {
+    let text = printed(binary, verb)?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("reading what chandlery {verb} prints"))
 }
 
 fn printed(binary: &Path, verb: &str) -> Result<String> {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::control_plane::{ControlPlane, Detached, Guard, Reserved, adopt};
 
-pub use install::{USER, identity_kubeconfig, install};
+pub use install::{USER, identity_kubeconfig, install, printed_objects};
 
 /// It is ready within a second; a full build beside it makes that much longer.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -65,10 +65,17 @@ impl Daemon {
     /// # Errors
     /// If it ends, or is not ready within a minute; with the end of its log.
     pub fn start(hub: &ControlPlane, options: DaemonOptions) -> Result<Self> {
-        let kubeconfig = identity_kubeconfig(hub)?;
+        Self::start_by(&identity_kubeconfig(hub)?, &options)
+    }
+
+    /// The same by a kubeconfig with the daemon's rights.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_by(kubeconfig: &str, options: &DaemonOptions) -> Result<Self> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            match Self::try_start(&kubeconfig, &options) {
+            match Self::try_start(kubeconfig, options) {
                 Ok(started) => return Ok(started),
                 Err(error) if format!("{error:#}").contains("Address already in use") => last = Some(error),
                 Err(error) => return Err(error),
