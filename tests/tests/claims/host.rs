@@ -19,7 +19,6 @@ use chandlery_scope::kubeconfig::{Policy, parse};
 use chandlery_scope::{
     Admission, ArgoCd, ClaimKey, ClaimStore, Holder, InstanceIdentity, OwnerKind, RecordStore, RemoteKey,
 };
-use chandlery_simulator::Simulator;
 use chandlery_simulator::faults::{AnswerBody, Faults, Faulty, Plan, Ran};
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -32,6 +31,7 @@ use tokio::sync::Notify;
 use tower::{BoxError, Layer as _, Service};
 
 use crate::hub::{ARGOCD, FAR, Hub, Look, REMOTE, TEAM, spec};
+use crate::place::Server;
 
 /// What a host is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Log {
 }
 
 struct Line {
-    next: Faulty<Simulator>,
+    next: Faulty<Server>,
     stand: Option<Stand>,
     made: usize,
 }

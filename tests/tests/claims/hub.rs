@@ -1,11 +1,11 @@
-//! A simulated hub with everything in it, looked at as its administrator; the "remote" is a namespace of the same cluster.
+//! A hub with everything in it, looked at as its administrator; the "remote" is a namespace of the same cluster.
 
-use bytes::Bytes;
 use chandlery_api::crds;
-use chandlery_simulator::{Settings, Simulator};
-use http::{HeaderMap, HeaderValue, Method};
-use http_body_util::BodyExt as _;
+use chandlery_tests::wait_until;
+use http::Method;
 use serde_json::{Value, json};
+
+use crate::place::{Place, Server};
 
 pub(crate) const TEAM: &str = "team";
 pub(crate) const REMOTE: &str = "remote";
@@ -15,52 +15,82 @@ const OURS: &str = "/apis/chandlery.dev/v1alpha1";
 
 /// The hub.
 #[derive(Clone)]
-pub(crate) struct Hub(pub(crate) Simulator);
+pub(crate) struct Hub(pub(crate) Server);
 
 impl Hub {
-    /// Definitions, namespaces, a RemoteCluster, two holders that bear our finalizer.
+    /// A hub in memory, with all that a scene begins with.
     pub(crate) fn new() -> Self {
-        let hub = Self(Simulator::new(Settings::default()));
+        Self::at(Place::InMemory)
+    }
+
+    /// Definitions and namespaces, and what a scene begins with.
+    pub(crate) fn at(place: Place) -> Self {
+        let hub = Self(place.server());
         for crd in crds() {
-            hub.create(
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                &serde_json::to_value(crd).unwrap(),
-            );
+            let name = crd.metadata.name.clone().unwrap();
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).unwrap();
+            let (status, answer) = hub.try_create(path, &crd);
+            assert!(status < 300 || status == 409, "{answer}");
+            wait_until(format!("{name} is served"), || {
+                let found = hub.get(&format!("{path}/{name}"))?;
+                let conditions = found["status"]["conditions"].as_array()?;
+                let is_true = |kind: &str| conditions.iter().any(|c| c["type"] == kind && c["status"] == "True");
+                is_true("Established").then_some(())
+            });
         }
         for namespace in [TEAM, ARGOCD, FAR] {
-            hub.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}}));
+            let (status, answer) = hub.try_create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}}));
+            assert!(status < 300 || status == 409, "{answer}");
         }
-        hub.create(
-            &format!("{OURS}/namespaces/{TEAM}/remoteclusters"),
+        let account = format!("/api/v1/namespaces/{TEAM}/serviceaccounts/default");
+        wait_until("Pods can be made", || hub.get(&account));
+        hub.populate();
+        hub
+    }
+
+    /// One of its own for a scene: a copy, or the same real one with nothing left of the scenes before.
+    pub(crate) fn fresh(&self) -> Self {
+        let hub = Self(self.0.copy());
+        if let Server::Real(_) = hub.0 {
+            hub.populate();
+        }
+        hub
+    }
+
+    /// A RemoteCluster, and two holders that bear our finalizer.
+    fn populate(&self) {
+        let ours = |resource: &str| format!("{OURS}/namespaces/{TEAM}/{resource}");
+        if let Server::Real(_) = self.0 {
+            self.0.wipe(&[
+                ours("provisions"),
+                ours("steprecords"),
+                ours("remoteclaims"),
+                ours("remoteclusters"),
+                format!("/api/v1/namespaces/{ARGOCD}/secrets"),
+                format!("/api/v1/namespaces/{TEAM}/pods"),
+            ]);
+            for name in self.written() {
+                self.delete(&format!("/api/v1/namespaces/{FAR}/configmaps/{name}"));
+            }
+        }
+        self.create(
+            &ours("remoteclusters"),
             &json!({"apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster", "metadata": {"name": REMOTE},
                 "spec": {"source": {"secretRef": {"name": "k"}}, "controller": true, "registration": {"argocd": {"namespace": ARGOCD}}}}),
         );
         for holder in ["one", "two"] {
-            hub.create(
-                &format!("{OURS}/namespaces/{TEAM}/provisions"),
+            self.create(
+                &ours("provisions"),
                 &json!({"apiVersion": "chandlery.dev/v1alpha1", "kind": "Provision",
                     "metadata": {"name": holder, "finalizers": [chandlery_core::names::FINALIZER]},
                     "spec": spec("true")}),
             );
         }
-        hub
     }
 
     fn send(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let mut headers = HeaderMap::new();
-        let kind = if method == Method::PATCH {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        headers.insert("content-type", HeaderValue::from_static(kind));
-        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let response = self.0.respond(&method, &path.parse().unwrap(), &headers, body);
-        let status = response.status().as_u16();
-        let bytes = futures::executor::block_on(response.into_body().collect())
-            .unwrap()
-            .to_bytes();
-        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+        self.0.send(&method, path, body)
     }
 
     pub(crate) fn create(&self, path: &str, body: &Value) -> Value {

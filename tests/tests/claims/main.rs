@@ -15,6 +15,7 @@
 
 mod host;
 mod hub;
+mod place;
 mod sharing;
 mod traces;
 
@@ -23,21 +24,24 @@ use chandlery_core::claim::{Rule, Rules};
 use crate::host::Work;
 use crate::host::Work::{Back, Bring, Collect, Drain, End, Protect, Register, Turn};
 use crate::hub::Hub;
+use crate::place::Place;
 use crate::traces::Deed::{A, B, DeleteHolder, DeleteRemote};
 use crate::traces::{Deed, Disturbance, Scene, Sequences, explore};
 
 /// How many different sequences of calls are asked for each time; a trace takes a quarter of a second in a test build.
 /// `CHANDLERY_TRACES=10000` asks for more where there is time (three quarters of an hour).
 const SOME: usize = 150;
+/// The same on a real API server, where a trace takes seconds.
+const SAMPLE: usize = 15;
 
 fn asked_for() -> usize {
     let more = std::env::var("CHANDLERY_TRACES").ok();
     more.map_or(SOME, |more| more.parse().expect("CHANDLERY_TRACES is a number"))
 }
 
-async fn nothing_breaks(enough: usize) {
+async fn nothing_breaks(hub: &Hub, enough: usize) {
     let mut seen = Sequences::default();
-    let broken = explore(Rules::default(), &mut seen, enough).await;
+    let broken = explore(hub, Rules::default(), &mut seen, enough).await;
     println!(
         "{} distinct call sequences of {} traces, {} calls",
         seen.distinct(),
@@ -50,7 +54,14 @@ async fn nothing_breaks(enough: usize) {
 
 #[tokio::test]
 async fn no_trace_on_the_real_code_breaks_a_property() {
-    nothing_breaks(asked_for()).await;
+    nothing_breaks(&Hub::new(), asked_for()).await;
+}
+
+#[tokio::test]
+async fn a_sample_of_the_traces_breaks_nothing_on_a_real_api_server() {
+    let place = Place::OnARealServer;
+    let _turn = place.turn().await;
+    nothing_breaks(&Hub::at(place), SAMPLE).await;
 }
 
 /// That it is seen when a rule is left out: at one of its calls A's run stands still, and meanwhile this happens.

@@ -7,14 +7,49 @@ use serde_json::{Value, json};
 
 use crate::host::{Ended, Work};
 use crate::hub::{ARGOCD, Hub, REMOTE, TEAM};
+use crate::place::Place;
 use crate::traces::Deed::{A, DeleteHolder, DeleteRemote};
 use crate::traces::{Deed, Scene};
 use Work::{Back, Bring, Drain, End, Protect, Register, Turn};
 
+/// Each in memory and on a real API server.
+macro_rules! at_both_places {
+    ($($name:ident)*) => {
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(crate::place::Place::InMemory).await;
+            })*
+        }
+        mod on_a_real_server {
+            $(#[tokio::test]
+            async fn $name() {
+                let place = crate::place::Place::OnARealServer;
+                let _turn = place.turn().await;
+                super::$name(place).await;
+            })*
+        }
+    };
+}
+
+at_both_places! {
+    shared_remote_survives_sibling_deprovision_in_same_pass
+    remote_is_registered_once_for_many_children
+    remote_is_deregistered_after_last_child_only
+    restart_between_children_loses_no_claim
+    crash_between_release_and_deregister
+    reused_wrapper_tears_down_after_second_round
+    two_provisions_share_one_remote
+    server_url_change_keeps_one_registration
+    a_look_alike_without_our_label_is_neither_adopted_nor_deleted
+    every_registration_error_is_not_a_yield
+    user_of_a_remote_never_registers
+}
+
 const SERVER: &str = "https://remote.example:6443";
 
-async fn scene(deeds: &[Deed]) -> Scene {
-    let scene = Scene::new(&Hub::new(), Rules::default());
+async fn scene(place: Place, deeds: &[Deed]) -> Scene {
+    let scene = Scene::new(&Hub::at(place), Rules::default());
     for deed in deeds {
         scene.act(*deed).await;
     }
@@ -43,10 +78,9 @@ async fn ends_well(scene: &Scene) {
     assert_eq!(scene.finish().await, None);
 }
 
-#[tokio::test]
-async fn shared_remote_survives_sibling_deprovision_in_same_pass() {
+async fn shared_remote_survives_sibling_deprovision_in_same_pass(place: Place) {
     for in_the_same_pass in [[A(Turn("one")), A(Bring("two"))], [A(Bring("two")), A(Turn("one"))]] {
-        let scene = scene(&[A(Protect), A(Bring("one")), A(Register)]).await;
+        let scene = scene(place, &[A(Protect), A(Bring("one")), A(Register)]).await;
         let before = uid(&scene);
         for deed in in_the_same_pass {
             scene.act(deed).await;
@@ -59,9 +93,8 @@ async fn shared_remote_survives_sibling_deprovision_in_same_pass() {
     }
 }
 
-#[tokio::test]
-async fn remote_is_registered_once_for_many_children() {
-    let scene = scene(&[A(Protect), A(Bring("one")), A(Register)]).await;
+async fn remote_is_registered_once_for_many_children(place: Place) {
+    let scene = scene(place, &[A(Protect), A(Bring("one")), A(Register)]).await;
     let before = uid(&scene);
     for deed in [
         A(Bring("two")),
@@ -76,9 +109,8 @@ async fn remote_is_registered_once_for_many_children() {
     ends_well(&scene).await;
 }
 
-#[tokio::test]
-async fn remote_is_deregistered_after_last_child_only() {
-    let scene = scene(&[A(Protect), A(Bring("one")), A(Bring("two")), A(Register)]).await;
+async fn remote_is_deregistered_after_last_child_only(place: Place) {
+    let scene = scene(place, &[A(Protect), A(Bring("one")), A(Bring("two")), A(Register)]).await;
     let before = uid(&scene);
     for deed in [DeleteHolder("one"), A(Back("one")), A(Drain)] {
         scene.act(deed).await;
@@ -95,9 +127,8 @@ async fn remote_is_deregistered_after_last_child_only() {
     ends_well(&scene).await;
 }
 
-#[tokio::test]
-async fn restart_between_children_loses_no_claim() {
-    let mut scene = scene(&[A(Protect), A(Bring("one")), A(Register)]).await;
+async fn restart_between_children_loses_no_claim(place: Place) {
+    let mut scene = scene(place, &[A(Protect), A(Bring("one")), A(Register)]).await;
     let before = uid(&scene);
     scene.restart();
     for deed in [A(Bring("two")), DeleteHolder("two"), A(Back("two")), A(Drain)] {
@@ -108,16 +139,18 @@ async fn restart_between_children_loses_no_claim() {
     ends_well(&scene).await;
 }
 
-#[tokio::test]
-async fn crash_between_release_and_deregister() {
+async fn crash_between_release_and_deregister(place: Place) {
     for stop in [Stop::BeforeSent, Stop::AfterCommit] {
-        let mut scene = scene(&[
-            A(Protect),
-            A(Bring("one")),
-            A(Register),
-            DeleteHolder("one"),
-            A(Back("one")),
-        ])
+        let mut scene = scene(
+            place,
+            &[
+                A(Protect),
+                A(Bring("one")),
+                A(Register),
+                DeleteHolder("one"),
+                A(Back("one")),
+            ],
+        )
         .await;
         assert!(scene.hub.claims().is_empty() && uid(&scene).is_some());
         let deregisters = Matches {
@@ -139,9 +172,8 @@ async fn crash_between_release_and_deregister() {
     }
 }
 
-#[tokio::test]
-async fn reused_wrapper_tears_down_after_second_round() {
-    let scene = scene(&[A(Protect)]).await;
+async fn reused_wrapper_tears_down_after_second_round(place: Place) {
+    let scene = scene(place, &[A(Protect)]).await;
     for _ in 0..2 {
         for deed in [A(Bring("one")), A(Register)] {
             scene.act(deed).await;
@@ -155,16 +187,18 @@ async fn reused_wrapper_tears_down_after_second_round() {
     ends_well(&scene).await;
 }
 
-#[tokio::test]
-async fn two_provisions_share_one_remote() {
-    let scene = scene(&[
-        A(Protect),
-        A(Bring("one")),
-        A(Bring("two")),
-        A(Register),
-        DeleteRemote,
-        A(End),
-    ])
+async fn two_provisions_share_one_remote(place: Place) {
+    let scene = scene(
+        place,
+        &[
+            A(Protect),
+            A(Bring("one")),
+            A(Bring("two")),
+            A(Register),
+            DeleteRemote,
+            A(End),
+        ],
+    )
     .await;
     assert!(scene.hub.remote().is_some() && uid(&scene).is_some(), "two use it");
     for deed in [DeleteHolder("two"), A(Back("two")), A(End)] {
@@ -182,9 +216,8 @@ fn data(secret: &Value, key: &str) -> String {
     String::from_utf8(bytes.0).unwrap()
 }
 
-#[tokio::test]
-async fn server_url_change_keeps_one_registration() {
-    let scene = scene(&[A(Protect), A(Bring("one")), A(Register)]).await;
+async fn server_url_change_keeps_one_registration(place: Place) {
+    let scene = scene(place, &[A(Protect), A(Bring("one")), A(Register)]).await;
     let before = uid(&scene);
     let path = format!(
         "/api/v1/namespaces/{ARGOCD}/secrets/{}",
@@ -216,9 +249,8 @@ async fn server_url_change_keeps_one_registration() {
     ends_well(&scene).await;
 }
 
-#[tokio::test]
-async fn a_look_alike_without_our_label_is_neither_adopted_nor_deleted() {
-    let scene = scene(&[A(Protect), A(Bring("one"))]).await;
+async fn a_look_alike_without_our_label_is_neither_adopted_nor_deleted(place: Place) {
+    let scene = scene(place, &[A(Protect), A(Bring("one"))]).await;
     let remote = scene.hub.remote().unwrap();
     let name = format!("chandlery-{}", remote["metadata"]["uid"].as_str().unwrap());
     let made = scene.hub.create(
@@ -239,10 +271,9 @@ async fn a_look_alike_without_our_label_is_neither_adopted_nor_deleted() {
     assert_eq!(left, [made["metadata"].clone()]);
 }
 
-#[tokio::test]
-async fn every_registration_error_is_not_a_yield() {
+async fn every_registration_error_is_not_a_yield(place: Place) {
     for error in ApiError::ALL {
-        let scene = scene(&[A(Protect), A(Bring("one"))]).await;
+        let scene = scene(place, &[A(Protect), A(Bring("one"))]).await;
         let creates = Matches {
             verb: Some("create".into()),
             resource: Some("secrets".into()),
@@ -265,9 +296,8 @@ async fn every_registration_error_is_not_a_yield() {
     }
 }
 
-#[tokio::test]
-async fn user_of_a_remote_never_registers() {
-    let hub = Hub::new();
+async fn user_of_a_remote_never_registers(place: Place) {
+    let hub = Hub::at(place);
     let path = format!("/apis/chandlery.dev/v1alpha1/namespaces/{TEAM}/remoteclusters");
     let user = |controller: Value| {
         let mut object = json!({"apiVersion": "chandlery.dev/v1alpha1", "kind": "RemoteCluster", "metadata": {"name": "user"},

@@ -155,7 +155,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(hub: &Hub, rules: Rules) -> Self {
-        let hub = Hub(hub.0.fork());
+        let hub = hub.fresh();
         let log = Arc::new(Mutex::new(Log::default()));
         Self {
             a: Process::start('A', &hub, &log, rules),
@@ -270,14 +270,13 @@ impl Scene {
 
 /// Runs traces until there are so many different ones, or one breaks something. What comes first is spread over all there
 /// are, in the same order each time.
-pub(crate) async fn explore(rules: Rules, seen: &mut Sequences, enough: usize) -> Option<String> {
+pub(crate) async fn explore(hub: &Hub, rules: Rules, seen: &mut Sequences, enough: usize) -> Option<String> {
     let mut disturbances = vec![
         Disturbance::Dies(Stop::BeforeSent),
         Disturbance::Dies(Stop::AfterCommit),
         Disturbance::Loses,
     ];
     disturbances.extend(MEANWHILE.iter().map(|meanwhile| Disturbance::Stands(meanwhile)));
-    let hub = Hub::new();
     let (works, kinds) = (RUNS.len(), disturbances.len());
     let all = BEGINNINGS.len() * works * kinds;
     for place in 0..all {
@@ -289,7 +288,7 @@ pub(crate) async fn explore(rules: Rules, seen: &mut Sequences, enough: usize) -
             if seen.distinct() >= enough {
                 return None;
             }
-            let mut scene = Scene::new(&hub, rules);
+            let mut scene = Scene::new(hub, rules);
             for deed in beginning {
                 scene.act(*deed).await;
             }
