@@ -155,7 +155,7 @@ enum Figures {
     },
     /// A thousand remotes in memory: dead ones beside others, idle ones, coming and going, a rotation under load.
     ///
-    /// Builds a release binary first (about 10 minutes), then takes about 10 minutes. Prints one table and writes
+    /// Builds a release binary first (about 10 minutes), then takes about a quarter of an hour. Prints one table and writes
     /// target/bench/scopes.json. Leave the machine alone meanwhile.
     Scopes {
         /// Rounds of each comparison.

@@ -28,40 +28,58 @@ use crate::place::Place;
 use crate::traces::Deed::{A, B, DeleteHolder, DeleteRemote};
 use crate::traces::{Deed, Disturbance, Scene, Sequences, explore};
 
-/// How many different sequences of calls are asked for each time; a trace takes a quarter of a second in a test build.
-/// `CHANDLERY_TRACES=10000` asks for more where there is time (three quarters of an hour).
-const SOME: usize = 150;
+/// How many different sequences of calls are asked for each time: some 40 ms each, on all cores. `CHANDLERY_TRACES` asks for
+/// another number.
+const ALL: usize = 10_000;
 /// The same on a real API server, where a trace takes seconds.
 const SAMPLE: usize = 15;
 
 fn asked_for() -> usize {
     let more = std::env::var("CHANDLERY_TRACES").ok();
-    more.map_or(SOME, |more| more.parse().expect("CHANDLERY_TRACES is a number"))
+    more.map_or(ALL, |more| more.parse().expect("CHANDLERY_TRACES is a number"))
 }
 
-async fn nothing_breaks(hub: &Hub, enough: usize) {
-    let mut seen = Sequences::default();
-    let broken = explore(hub, Rules::default(), &mut seen, enough).await;
+/// Runs traces until there are so many different ones in all shares; each share has a thread.
+fn nothing_breaks(hub: &Hub, enough: usize, shares: usize) {
+    let run = |share: usize| {
+        let mut seen = Sequences::default();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let enough = enough.div_ceil(shares);
+        let broken = runtime.block_on(explore(hub, Rules::default(), &mut seen, enough, (share, shares)));
+        (seen, broken)
+    };
+    let mut all = Sequences::default();
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..shares).map(|share| scope.spawn(move || run(share))).collect();
+        for share in running {
+            let (seen, broken) = share.join().unwrap();
+            assert_eq!(broken, None);
+            all.join(seen);
+        }
+    });
     println!(
         "{} distinct call sequences of {} traces, {} calls",
-        seen.distinct(),
-        seen.traces,
-        seen.calls
+        all.distinct(),
+        all.traces,
+        all.calls
     );
-    assert_eq!(broken, None);
-    assert!(seen.distinct() >= enough, "{}", seen.distinct());
+    assert!(all.distinct() >= enough, "{}", all.distinct());
 }
 
-#[tokio::test]
-async fn no_trace_on_the_real_code_breaks_a_property() {
-    nothing_breaks(&Hub::new(), asked_for()).await;
+#[test]
+fn no_trace_on_the_real_code_breaks_a_property() {
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    nothing_breaks(&Hub::new(), asked_for(), cores);
 }
 
-#[tokio::test]
-async fn a_sample_of_the_traces_breaks_nothing_on_a_real_api_server() {
+#[test]
+fn a_sample_of_the_traces_breaks_nothing_on_a_real_api_server() {
     let place = Place::OnARealServer;
-    let _turn = place.turn().await;
-    nothing_breaks(&Hub::at(place), SAMPLE).await;
+    let _turn = futures::executor::block_on(place.turn());
+    nothing_breaks(&Hub::at(place), SAMPLE, 1);
 }
 
 /// That it is seen when a rule is left out: at one of its calls A's run stands still, and meanwhile this happens.

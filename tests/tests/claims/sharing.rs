@@ -39,6 +39,7 @@ at_both_places! {
     restart_between_children_loses_no_claim
     crash_between_release_and_deregister
     reused_wrapper_tears_down_after_second_round
+    conditional_flip_every_pass_leaks_nothing
     two_provisions_share_one_remote
     server_url_change_keeps_one_registration
     a_look_alike_without_our_label_is_neither_adopted_nor_deleted
@@ -183,6 +184,26 @@ async fn reused_wrapper_tears_down_after_second_round(place: Place) {
             scene.act(deed).await;
         }
         assert_eq!(uid(&scene), None);
+    }
+    ends_well(&scene).await;
+}
+
+async fn conditional_flip_every_pass_leaks_nothing(place: Place) {
+    let scene = scene(place, &[A(Protect)]).await;
+    for round in 0..5 {
+        for deed in [A(Bring("one")), A(Register)] {
+            scene.act(deed).await;
+        }
+        assert_eq!(
+            (scene.hub.written(), scene.hub.claims().len()),
+            (vec!["one".to_owned()], 1),
+            "{round}"
+        );
+        for deed in [A(Turn("one")), A(Drain)] {
+            scene.act(deed).await;
+        }
+        let left = scene.hub.left();
+        assert_eq!(left, ["provision one", "provision two", "remote remote"], "{round}");
     }
     ends_well(&scene).await;
 }

@@ -25,6 +25,13 @@ impl Sequences {
         self.seen.len()
     }
 
+    /// These and those of another share.
+    pub(crate) fn join(&mut self, other: Sequences) {
+        self.seen.extend(other.seen);
+        self.traces += other.traces;
+        self.calls += other.calls;
+    }
+
     fn note(&mut self, calls: &[String]) {
         let mut hasher = DefaultHasher::new();
         calls.hash(&mut hasher);
@@ -270,7 +277,15 @@ impl Scene {
 
 /// Runs traces until there are so many different ones, or one breaks something. What comes first is spread over all there
 /// are, in the same order each time.
-pub(crate) async fn explore(hub: &Hub, rules: Rules, seen: &mut Sequences, enough: usize) -> Option<String> {
+///
+/// Of several shares, each has its own traces: `share` is which, of how many.
+pub(crate) async fn explore(
+    hub: &Hub,
+    rules: Rules,
+    seen: &mut Sequences,
+    enough: usize,
+    share: (usize, usize),
+) -> Option<String> {
     let mut disturbances = vec![
         Disturbance::Dies(Stop::BeforeSent),
         Disturbance::Dies(Stop::AfterCommit),
@@ -279,7 +294,7 @@ pub(crate) async fn explore(hub: &Hub, rules: Rules, seen: &mut Sequences, enoug
     disturbances.extend(MEANWHILE.iter().map(|meanwhile| Disturbance::Stands(meanwhile)));
     let (works, kinds) = (RUNS.len(), disturbances.len());
     let all = BEGINNINGS.len() * works * kinds;
-    for place in 0..all {
+    for place in (share.0..all).step_by(share.1) {
         // A prime that divides none of these numbers: each is visited once.
         let at = place * 997 % all;
         let (beginning, work) = (BEGINNINGS[at / (works * kinds)], RUNS[at / kinds % works]);

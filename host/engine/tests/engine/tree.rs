@@ -200,7 +200,7 @@ async fn concurrent_runs_all_and_tells_all_errors_the_worst_first() {
 }
 
 #[tokio::test]
-async fn a_false_condition_deprovisions_its_child_and_lets_the_next_go_on() {
+async fn conditional_false_deprovisions() {
     let program = Program::default();
     let tree = remote("r").provision_on(serial([
         program.item("a"),
