@@ -211,6 +211,8 @@ impl Scene {
                 let ended = self.a.run(work, Plan::at(at, Fault::Crash { at: stop }), None).await;
                 let died = ended == Ended::Died;
                 if died {
+                    // Who died told nobody of the last write.
+                    self.log.lock().unwrap().look(&self.hub);
                     self.a = self.a.successor(&self.log, self.rules);
                 }
                 died

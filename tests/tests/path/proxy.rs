@@ -40,7 +40,7 @@ impl Proxy {
                 let front = StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), socket);
                 let backends = backends.clone();
                 // Ends with an error as soon as either side has gone.
-                std::thread::spawn(move || pass_on(front, &*backends));
+                std::thread::spawn(move || pass_on(front, &backends));
             }
         });
         Self { port, certificates }
