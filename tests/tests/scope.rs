@@ -696,3 +696,18 @@ async fn what_a_call_saw_bears_the_version_it_saw() {
     assert_eq!(watched[0].seen.as_deref(), Some(version.as_str()));
     assert_eq!(watched[1].seen, None);
 }
+
+#[tokio::test]
+async fn what_is_of_a_kind_that_is_no_longer_served_is_gone_with_it() {
+    let desk = desk("step").await;
+    let entry = |name: &str| Entry {
+        object: ObjectRef::new("ropes.example.org/v1", "Rope", Some(&desk.namespace), name),
+        uid: Some("1".parse().unwrap()),
+        mode: Mode::Made,
+        wave: 0,
+    };
+    desk.apply(desk.config_map("c", json!({}))).await.unwrap();
+    let entries = [entry("r"), desk.ledger.entry(&desk.named("c")).unwrap()].to_vec();
+    assert_eq!(desk.scope.take_away(entries).await.unwrap(), TakenAway::Gone);
+    assert!(desk.get(&desk.named("c")).await.is_none(), "and the rest goes, too");
+}
