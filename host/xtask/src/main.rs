@@ -158,6 +158,9 @@ enum Figures {
     /// Builds a release binary first (about 10 minutes), then takes about a quarter of an hour. Prints one table and writes
     /// target/bench/scopes.json. Leave the machine alone meanwhile.
     Scopes {
+        /// Only this part.
+        #[arg(long)]
+        only: Option<bench::Part>,
         /// Rounds of each comparison.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
@@ -234,8 +237,14 @@ fn run(task: Task) -> Result<ExitCode> {
             consent: Consent::new(yes),
         })?,
         Task::Bench {
-            what: Figures::Scopes { rounds, binary, yes },
-        } => bench::scopes(rounds, binary, Consent::new(yes))?,
+            what:
+                Figures::Scopes {
+                    only,
+                    rounds,
+                    binary,
+                    yes,
+                },
+        } => bench::scopes(rounds, only, binary, Consent::new(yes))?,
         Task::Test { only, yes, new_seeds } => {
             let tally = test::run(&test::Options {
                 only,

@@ -100,6 +100,15 @@ const BEGINNINGS: &[&[Deed]] = &[
         A(Bring("two")),
         DeleteHolder("two"),
     ],
+    &[A(Protect), B(Bring("two")), B(Register)],
+    &[A(Protect), A(Bring("one")), A(Turn("one")), A(Drain)],
+    &[
+        A(Protect),
+        A(Bring("one")),
+        A(Bring("two")),
+        A(Register),
+        A(Turn("two")),
+    ],
 ];
 
 /// What is disturbed.

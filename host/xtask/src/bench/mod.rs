@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::consent::Consent;
 
 pub use path::run as path;
-pub use scopes::run as scopes;
+pub use scopes::{Part, run as scopes};
 
 /// How figures are taken.
 #[derive(Clone, Debug)]

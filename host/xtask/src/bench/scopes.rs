@@ -41,11 +41,24 @@ const KEEP_ALIVE: Duration = Duration::from_secs(100);
 /// For six minutes the daemon remembers what events it told, so as to count those that come again.
 const TOLD: Duration = Duration::from_secs(370);
 
-/// Takes all figures, prints them as one table and writes `target/bench/scopes.json`.
+/// One of the things that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// What idle remotes cost.
+    Idle,
+    /// What dead remotes cost the others.
+    Dead,
+    /// What a rotation of all credentials costs the steps that run.
+    Rotation,
+    /// What is left after many came and went.
+    Growth,
+}
+
+/// Takes all figures, or those of one part, prints them as one table and writes `target/bench/scopes.json`.
 ///
 /// # Errors
 /// If something cannot be built or started, or does not come to its end within five minutes.
-pub fn run(rounds: usize, binary: Option<PathBuf>, consent: Consent) -> Result<()> {
+pub fn run(rounds: usize, only: Option<Part>, binary: Option<PathBuf>, consent: Consent) -> Result<()> {
     let component = guests::plugins(consent)?
         .remove("objects")
         .context("finding the plugin `objects`")?;
@@ -84,6 +97,7 @@ pub fn run(rounds: usize, binary: Option<PathBuf>, consent: Consent) -> Result<(
         daemon: &daemon,
         progress: &progress,
         rounds,
+        only,
     };
     let mut figures = Figures::default();
     let outcome = bench.take(&fs::read(&component)?, &mut figures);
@@ -132,6 +146,7 @@ struct Bench<'a> {
     daemon: &'a Daemon,
     progress: &'a Progress,
     rounds: usize,
+    only: Option<Part>,
 }
 
 impl Bench<'_> {
@@ -156,10 +171,26 @@ impl Bench<'_> {
             .context("reading a kubeconfig")?;
         *server = format!("https://{}", self.hole.local_addr()?).into();
         self.keep("hole", &dead.to_string())?;
-        self.idle(figures)?;
-        self.beside_dead_ones(figures)?;
-        self.rotated(figures)?;
-        self.coming_and_going(figures)
+        let parts: [(Part, fn(&Self, &mut Figures) -> Result<()>); 4] = [
+            (Part::Idle, Self::idle),
+            (Part::Dead, Self::beside_dead_ones),
+            (Part::Rotation, Self::rotated),
+            (Part::Growth, Self::coming_and_going),
+        ];
+        for (part, measure) in parts {
+            if self.only.is_none_or(|only| only == part) {
+                measure(self, figures)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All remotes, each Ready; those that are there stay as they are.
+    fn remotes(&self) -> Result<()> {
+        for index in 0..REMOTES {
+            self.remote(&format!("r{index}"), "east")?;
+        }
+        self.until("all remotes are ready", || Ok(self.ready("remoteclusters")? >= REMOTES))
     }
 
     /// A Secret with a kubeconfig.
@@ -236,10 +267,7 @@ impl Bench<'_> {
     /// What remotes cost that nobody uses: after the keep-alive window, so that no connection is counted that is about to go.
     fn idle(&self, figures: &mut Figures) -> Result<()> {
         let before = self.holdings()?;
-        for index in 0..REMOTES {
-            self.remote(&format!("r{index}"), "east")?;
-        }
-        self.until("all remotes are ready", || Ok(self.ready("remoteclusters")? == REMOTES))?;
+        self.remotes()?;
         self.progress.detail("the keep-alive window passes");
         std::thread::sleep(KEEP_ALIVE);
         let after = self.holdings()?;
@@ -262,6 +290,7 @@ impl Bench<'_> {
 
     /// The 99th percentile of the time from a Provision to its readiness, with Provisions on dead remotes and without.
     fn beside_dead_ones(&self, figures: &mut Figures) -> Result<()> {
+        self.remotes()?;
         for index in 0..DEAD {
             self.remote(&format!("dead{index}"), "hole")?;
         }
@@ -350,6 +379,7 @@ impl Bench<'_> {
 
     /// Rotates the credential of all remotes in the middle of many Provisions; those that ever said that they failed.
     fn rotated(&self, figures: &mut Figures) -> Result<()> {
+        self.remotes()?;
         self.account("first")?;
         self.keep(
             "east",
@@ -429,10 +459,7 @@ impl Bench<'_> {
         for cycle in 1..=CYCLES {
             self.progress
                 .detail(&format!("{REMOTES} remotes come and go, {cycle} of {CYCLES}"));
-            for index in 0..REMOTES {
-                self.remote(&format!("r{index}"), "east")?;
-            }
-            self.until("all remotes are ready", || Ok(self.ready("remoteclusters")? >= REMOTES))?;
+            self.remotes()?;
             self.delete_all("remoteclusters")?;
             held.push(self.holdings()?);
         }
