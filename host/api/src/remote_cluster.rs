@@ -82,7 +82,7 @@ pub struct RegistrationSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArgoCdSpec {
-    /// Namespace of Argo CD. A Role there must let the daemon get, create, patch and delete secrets.
+    /// Namespace of Argo CD. What lets the daemon in there is printed by `chandlery manifests --argocd-namespace`.
     #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
     /// Name of the cluster as Argo CD shows it; the RemoteCluster's when absent.

@@ -90,3 +90,12 @@ pub(crate) const OWN_NAMESPACE_ACCESS: &[Access] = &[Access {
     names: &[],
     why: "one leads",
 }];
+
+/// What it does in the namespace of an Argo CD with which remotes are registered.
+pub(crate) const REGISTRATION_ACCESS: &[Access] = &[Access {
+    group: "",
+    resources: &["secrets"],
+    verbs: &["get", "create", "patch", "delete"],
+    names: &[],
+    why: "registrations of remotes, and no other Secret: each is named from its remote's UID",
+}];

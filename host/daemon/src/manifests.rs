@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::access::{Access, HUB_ACCESS, OWN_NAMESPACE_ACCESS};
+use crate::access::{Access, HUB_ACCESS, OWN_NAMESPACE_ACCESS, REGISTRATION_ACCESS};
 
 /// What may differ between installations.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct ManifestOptions {
     pub image: String,
     /// How many stand by beside the one that leads, itself included.
     pub replicas: u32,
+    /// Namespaces of Argo CDs with which remotes may be registered.
+    pub argocd: Vec<String>,
 }
 
 impl Default for ManifestOptions {
@@ -21,6 +23,7 @@ impl Default for ManifestOptions {
             namespace: "chandlery-system".into(),
             image: concat!("chandlery:", env!("CARGO_PKG_VERSION")).into(),
             replicas: 2,
+            argocd: Vec::new(),
         }
     }
 }
@@ -49,11 +52,12 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
         namespace,
         image,
         replicas,
+        argocd,
     } = options;
     let name = "chandlery";
     let labels = json!({"app.kubernetes.io/name": name});
     let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
-    vec![
+    let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {
             "app.kubernetes.io/name": name, "pod-security.kubernetes.io/enforce": "restricted"}}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace, "labels": labels}}),
@@ -108,7 +112,14 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
                 "volumes": [{"name": "cache", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
             }},
         }}),
-    ]
+    ];
+    for place in argocd {
+        let metadata = json!({"name": "chandlery-registrations", "namespace": place, "labels": labels});
+        objects.push(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules(REGISTRATION_ACCESS)}));
+        objects.push(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "chandlery-registrations"}, "subjects": subject}));
+    }
+    objects
 }
 
 #[cfg(test)]

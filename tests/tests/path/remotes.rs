@@ -7,18 +7,16 @@ use super::{WORLD, east, team};
 
 const OURS: &str = "chandlery.dev/v1alpha1";
 
-/// Lets the daemon write registrations into the team's own namespace, as an operator would let it into Argo CD's.
+/// Lets the daemon write registrations into the team's own namespace, as an operator lets it into Argo CD's.
 fn admit(namespace: &str) {
-    let metadata = json!({"name": "registrations", "namespace": namespace});
-    WORLD.hub.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
-        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "patch", "delete"]}],
-    }));
-    WORLD.hub.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "registrations"},
-        "subjects": [{"kind": "ServiceAccount", "name": "chandlery", "namespace": "chandlery-system"}],
-    }));
+    let binary = xtask::workspace::binary("chandlery").unwrap();
+    let printed = xtask::daemon::printed_objects(&binary, &["manifests", "--argocd-namespace", namespace]).unwrap();
+    for object in printed
+        .iter()
+        .filter(|object| object["metadata"]["namespace"] == namespace)
+    {
+        WORLD.hub.apply(object);
+    }
 }
 
 fn registrations(namespace: &str) -> Vec<Value> {

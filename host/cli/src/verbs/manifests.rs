@@ -19,6 +19,9 @@ pub(crate) struct Manifests {
     /// How many stand by beside the one that leads, itself included.
     #[arg(long, default_value_t = ManifestOptions::default().replicas, value_parser = clap::value_parser!(u32).range(1..=10))]
     replicas: u32,
+    /// Namespace of an Argo CD with which remotes may be registered; may be given several times. It must be there.
+    #[arg(long = "argocd-namespace", value_name = "NAMESPACE")]
+    argocd: Vec<String>,
 }
 
 impl Manifests {
@@ -27,11 +30,13 @@ impl Manifests {
             namespace,
             image,
             replicas,
+            argocd,
         } = self;
         let objects = manifests(&ManifestOptions {
             namespace,
             image,
             replicas,
+            argocd,
         });
         match output {
             Output::Json => print_json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}))?,

@@ -69,9 +69,9 @@ pub fn run(rounds: usize, only: Option<Part>, binary: Option<PathBuf>, consent: 
     let progress = Progress::start("measuring a thousand remotes");
     let runtime = Runtime::new().context("starting a runtime")?;
     let hub = InMemory::start(runtime.handle(), 1)?;
-    for object in printed_objects(&binary, "crds")?
+    for object in printed_objects(&binary, &["crds"])?
         .iter()
-        .chain(&printed_objects(&binary, "manifests")?)
+        .chain(&printed_objects(&binary, &["manifests"])?)
     {
         hub.apply(path_of(object)?, object)?;
     }

@@ -21,14 +21,14 @@ pub const USER: &str = "system:serviceaccount:chandlery-system:chandlery";
 /// If the binary does not print them, or the hub does not take them.
 pub fn install(hub: &ControlPlane, binary: &Path) -> Result<()> {
     let kubectl = hub.client();
-    let crds = printed(binary, "crds")?;
+    let crds = printed(binary, &["crds"])?;
     let apply = ["apply", "--server-side", "--filename=-"];
     kubectl.text_with_input(apply, &crds).context("installing the CRDs")?;
     let established = ["wait", "--for=condition=Established", "--timeout=30s", "--filename=-"];
     kubectl
         .text_with_input(established, &crds)
         .context("waiting until the CRDs are served")?;
-    let manifests = without_deployment(&printed(binary, "manifests")?);
+    let manifests = without_deployment(&printed(binary, &["manifests"])?);
     kubectl
         .text_with_input(apply, &manifests)
         .context("installing what the daemon runs under")?;
@@ -48,29 +48,31 @@ pub fn identity_kubeconfig(hub: &ControlPlane) -> Result<String> {
     Ok(hub.kubeconfig_with_token(token.trim()))
 }
 
-/// The objects that a verb of `chandlery` prints as YAML.
+/// The objects that a verb of `chandlery` with these arguments prints as YAML.
 ///
 /// # Errors
 /// If it prints none.
-pub fn printed_objects(binary: &Path, verb: &str) -> Result<Vec<Value>> {
-    let text = printed(binary, verb)?;
-    serde_saphyr::from_multiple(&text).with_context(|| format!("reading what chandlery {verb} prints"))
+pub fn printed_objects(binary: &Path, arguments: &[&str]) -> Result<Vec<Value>> {
+    let text = printed(binary, arguments)?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("reading what chandlery {} prints", arguments.join(" ")))
 }
 
-fn printed(binary: &Path, verb: &str) -> Result<String> {
+fn printed(binary: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(binary)
-        .arg(verb)
+        .args(arguments)
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("starting {}", binary.display()))?;
     if !output.status.success() {
         bail!(
-            "chandlery {verb} ended with {}\n{}",
+            "chandlery {} ended with {}\n{}",
+            arguments.join(" "),
             output.status,
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
     }
-    String::from_utf8(output.stdout).with_context(|| format!("reading what chandlery {verb} prints as text"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("reading what chandlery {} prints as text", arguments.join(" ")))
 }
 
 /// The documents of a YAML stream but for the Deployment.
