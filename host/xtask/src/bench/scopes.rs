@@ -171,16 +171,18 @@ impl Bench<'_> {
             .context("reading a kubeconfig")?;
         *server = format!("https://{}", self.hole.local_addr()?).into();
         self.keep("hole", &dead.to_string())?;
-        let parts: [(Part, fn(&Self, &mut Figures) -> Result<()>); 4] = [
-            (Part::Idle, Self::idle),
-            (Part::Dead, Self::beside_dead_ones),
-            (Part::Rotation, Self::rotated),
-            (Part::Growth, Self::coming_and_going),
-        ];
-        for (part, measure) in parts {
-            if self.only.is_none_or(|only| only == part) {
-                measure(self, figures)?;
-            }
+        let is_wanted = |part: Part| self.only.is_none_or(|only| only == part);
+        if is_wanted(Part::Idle) {
+            self.idle(figures)?;
+        }
+        if is_wanted(Part::Dead) {
+            self.beside_dead_ones(figures)?;
+        }
+        if is_wanted(Part::Rotation) {
+            self.rotated(figures)?;
+        }
+        if is_wanted(Part::Growth) {
+            self.coming_and_going(figures)?;
         }
         Ok(())
     }
