@@ -10,6 +10,7 @@ pub mod class;
 pub mod cluster;
 pub mod grant;
 pub mod ids;
+pub mod install;
 pub mod limits;
 pub mod memory;
 pub mod names;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use chandlery_core::install::transitions_table;
 
 use crate::workspace;
 
@@ -59,6 +60,8 @@ pub fn run(mode: Mode) -> Result<usize> {
     for (from, to, extension) in COPIES {
         expected.copy(workspace::root(), from, to, extension)?;
     }
+    let transitions = ("host/core/src/install/transitions.md".into(), transitions_table());
+    expected.files.push(transitions);
     match mode {
         Mode::Write => expected.write(workspace::root())?,
         Mode::Check => expected.check(workspace::root())?,
