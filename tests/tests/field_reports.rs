@@ -77,6 +77,12 @@ fn tests() -> BTreeSet<String> {
                     let is_next = !between.contains(['{', '}']);
                     is_next.then(|| rest.split('(').next().unwrap_or_default().to_owned())
                 }));
+                // And those that are played at two places.
+                if let Some((_, list)) = text.split_once("\nat_both_places! {")
+                    && let Some((list, _)) = list.split_once('}')
+                {
+                    found.extend(list.split_whitespace().map(str::to_owned));
+                }
             }
         }
     }

@@ -19,6 +19,8 @@ mod place;
 mod sharing;
 mod traces;
 
+use std::sync::Mutex;
+
 use chandlery_core::claim::{Rule, Rules};
 
 use crate::host::Work;
@@ -41,25 +43,22 @@ fn asked_for() -> usize {
 
 /// Runs traces until there are so many different ones in all shares; each share has a thread.
 fn nothing_breaks(hub: &Hub, enough: usize, shares: usize) {
+    let seen = Mutex::new(Sequences::default());
     let run = |share: usize| {
-        let mut seen = Sequences::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        let enough = enough.div_ceil(shares);
-        let broken = runtime.block_on(explore(hub, Rules::default(), &mut seen, enough, (share, shares)));
-        (seen, broken)
+        runtime.block_on(explore(hub, Rules::default(), &seen, enough, (share, shares)))
     };
-    let mut all = Sequences::default();
     std::thread::scope(|scope| {
+        let run = &run;
         let running: Vec<_> = (0..shares).map(|share| scope.spawn(move || run(share))).collect();
         for share in running {
-            let (seen, broken) = share.join().unwrap();
-            assert_eq!(broken, None);
-            all.join(seen);
+            assert_eq!(share.join().unwrap(), None);
         }
     });
+    let all = seen.into_inner().unwrap();
     println!(
         "{} distinct call sequences of {} traces, {} calls",
         all.distinct(),

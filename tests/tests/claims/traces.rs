@@ -25,13 +25,6 @@ impl Sequences {
         self.seen.len()
     }
 
-    /// These and those of another share.
-    pub(crate) fn join(&mut self, other: Sequences) {
-        self.seen.extend(other.seen);
-        self.traces += other.traces;
-        self.calls += other.calls;
-    }
-
     fn note(&mut self, calls: &[String]) {
         let mut hasher = DefaultHasher::new();
         calls.hash(&mut hasher);
@@ -289,11 +282,11 @@ impl Scene {
 /// Runs traces until there are so many different ones, or one breaks something. What comes first is spread over all there
 /// are, in the same order each time.
 ///
-/// Of several shares, each has its own traces: `share` is which, of how many.
+/// Of several shares, each has its own traces: `share` is which, of how many. What was seen is common to all.
 pub(crate) async fn explore(
     hub: &Hub,
     rules: Rules,
-    seen: &mut Sequences,
+    seen: &Mutex<Sequences>,
     enough: usize,
     share: (usize, usize),
 ) -> Option<String> {
@@ -311,7 +304,7 @@ pub(crate) async fn explore(
         let (beginning, work) = (BEGINNINGS[at / (works * kinds)], RUNS[at / kinds % works]);
         let disturbance = disturbances[at % kinds];
         for call in 0.. {
-            if seen.distinct() >= enough {
+            if seen.lock().unwrap().distinct() >= enough {
                 return None;
             }
             let mut scene = Scene::new(hub, rules);
@@ -325,6 +318,7 @@ pub(crate) async fn explore(
             }
             let broken = scene.finish().await;
             let log = scene.log.lock().unwrap();
+            let mut seen = seen.lock().unwrap();
             seen.note(&log.calls);
             if seen.traces.is_multiple_of(100) {
                 println!(
